@@ -1,0 +1,91 @@
+"""Files: written whole or not at all, hashed, and found in a checkout or in an installed package."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from reefcore.errors import ReefcoreError
+
+
+@contextlib.contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """Give a temporary name beside `path`, renamed to `path` when the block ends well and removed when it does not."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The suffix stays last: writers such as PIL and numpy choose the format, or add their own ending, by it.
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def is_writable(folder: str | Path) -> bool:
+    """Tell whether files can be put in a folder; a folder without write bits is read-only even for root."""
+    folder = Path(folder)
+    return folder.is_dir() and bool(folder.stat().st_mode & 0o222) and os.access(folder, os.W_OK)
+
+
+def sha256(path: str | Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def write_parquet(frame: pd.DataFrame, path: str | Path) -> Path:
+    """Write a table to Parquet (zstd), whole or not at all; the same table gives the same bytes."""
+    path = Path(path)
+    with atomic(path) as temporary:
+        frame.to_parquet(temporary, index=False, compression="zstd")
+    return path
+
+
+def read_parquet(path: str | Path, columns: list[str] | None = None) -> pd.DataFrame:
+    """Read a Parquet table.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the file is missing or is not Parquet.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise ReefcoreError("this table does not exist", path, "build it with `reefcore run all`, or check the path")
+    try:
+        return pd.read_parquet(path, columns=columns)
+    except (OSError, ValueError) as error:
+        raise ReefcoreError(f"this is not a readable Parquet table ({error})", path, "delete it and build it again") from None
+
+
+def write_json(value, path: str | Path) -> Path:
+    """Write JSON (sorted keys, two spaces), whole or not at all."""
+    path = Path(path)
+    with atomic(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def share(*parts: str) -> Path:
+    """Find what travels with the library: ``data/...`` and ``notebooks/...``.
+
+    In an installed package it lies inside the package, in a checkout at the top of the repository.
+
+    Raises
+    ------
+    ReefcoreError
+        Where neither has it.
+    """
+    package = Path(__file__).resolve().parent
+    for top in (package / "_share", package.parent):
+        path = top.joinpath(*parts)
+        if path.exists():
+            return path
+    raise ReefcoreError(f"{'/'.join(parts)} does not travel with this installation of reefcore", do="install it again")

@@ -1,0 +1,243 @@
+"""The five tables that everything in this project is a step between, with their schemas and their checks.
+
+============  ===================================  =====================================================
+table         one row is                           made by
+============  ===================================  =====================================================
+annotations   one labelled point of one image      `reefcore.annotations.read`, or the sample
+reviews       one expert verdict on one annotation the review app, or the sample
+splits        one annotation in one scheme         `reefcore.splits`
+predictions   one model's answer for one annotation training, zero-shot, or any other program
+metrics       one number with its uncertainty      `reefcore.metrics`
+============  ===================================  =====================================================
+
+Extra columns are accepted everywhere and kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pandera.pandas as pa
+
+from reefcore.errors import ReefcoreError, problems_table
+
+SCHEMES = ("S1", "S2", "S3", "S4", "W")
+PARTS = ("train", "val", "test")
+VERDICTS = ("correct", "incorrect", "low_quality", "hard_to_decide")
+RANKS = ("species", "genus", "family", "order", "other")
+SCORE = "score:"  # a predictions table has one column `score:CLASS` per class
+IDENTITY = ["source", "image", "row", "column", "label_raw"]
+
+
+def _text(nullable=False, **options) -> pa.Column:
+    return pa.Column("str", nullable=nullable, coerce=True, **options)
+
+
+def _number(low=None, high=None, nullable=False, dtype="float64") -> pa.Column:
+    checks = []
+    if low is not None:
+        checks.append(pa.Check.ge(low, error=f"must be at least {low:g}"))
+    if high is not None:
+        checks.append(pa.Check.le(high, error=f"must be at most {high:g}"))
+    return pa.Column(dtype, checks, nullable=nullable, coerce=True)
+
+
+def _one_of(values, nullable=False) -> pa.Column:
+    return _text(nullable, checks=pa.Check.isin(values, error=f"must be one of {', '.join(values)}"))
+
+
+_optional = {"nullable": True}
+
+#: Name of a table -> its pandera schema. Rows and columns in pixels (0-based, from the top-left corner), latitude and
+#: longitude in WGS84 decimal degrees, probabilities and metrics as fractions in [0, 1].
+SCHEMAS: dict[str, pa.DataFrameSchema] = {
+    "annotations": pa.DataFrameSchema(
+        {
+            "annotation_id": _text(),
+            "source": _text(),
+            "image": _text(),
+            "row": _number(0, dtype="int64"),
+            "column": _number(0, dtype="int64"),
+            "label_raw": _text(),
+            "label": _text(**_optional),
+            "rank": _one_of(RANKS, **_optional),
+            "aphia_id": _number(1, dtype="Int64", **_optional),
+            "broad_category": _text(**_optional),
+            "condition": _text(**_optional),
+            "latitude": _number(-90, 90, **_optional),
+            "longitude": _number(-180, 180, **_optional),
+            "ecoregion": _text(**_optional),
+            "province": _text(**_optional),
+            "realm": _text(**_optional),
+        }
+    ),
+    "reviews": pa.DataFrameSchema(
+        {
+            "annotation_id": _text(),
+            "verdict": _one_of(VERDICTS),
+            "reviewer": _text(),
+            "timestamp": pa.Column("datetime64[us, UTC]", coerce=True),
+        }
+    ),
+    "splits": pa.DataFrameSchema(
+        {"annotation_id": _text(), "scheme": _one_of(SCHEMES), "part": _one_of(PARTS)},
+        unique=["annotation_id", "scheme"],
+    ),
+    "predictions": pa.DataFrameSchema(
+        {
+            "run_id": _text(),
+            "annotation_id": _text(),
+            "y_true": _text(),
+            "y_pred": _text(),
+            f"^{SCORE}.+$": pa.Column(
+                "float32",
+                [pa.Check.in_range(0, 1, error="a score must lie in [0, 1]")],
+                coerce=True,
+                required=False,
+                regex=True,
+            ),
+        },
+        unique=["run_id", "annotation_id"],
+    ),
+    "metrics": pa.DataFrameSchema(
+        {
+            "run_id": _text(),
+            "scheme": _one_of(SCHEMES),
+            "metric": _text(),
+            "value": _number(0, 1, nullable=True),
+            "ci_low": _number(0, 1, nullable=True),
+            "ci_high": _number(0, 1, nullable=True),
+            "n": _number(0, dtype="int64"),
+            "classes": _number(0, dtype="int64"),
+        }
+    ),
+}
+
+
+def annotation_ids(frame: pd.DataFrame) -> pd.Series:
+    """Compute the stable ids of annotations: the first 16 hexadecimal digits of an MD5.
+
+    The hash is over source, image, row, column and label_raw, joined by U+001F; a missing value counts as empty text.
+    The same point with the same label always has the same id, on every machine and in every version; an exact duplicate
+    has the id of its twin.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        With the columns ``source``, ``image``, ``row``, ``column``, ``label_raw``.
+
+    Returns
+    -------
+    Series of str
+        With the index of `frame`.
+
+    Examples
+    --------
+    >>> point = pd.DataFrame([["A", "a.jpg", 10, 20, "POR"]], columns=["source", "image", "row", "column", "label_raw"])
+    >>> annotation_ids(point)[0]
+    'fe6783df0dc4a495'
+    """
+    parts = [frame[name].astype("object").where(frame[name].notna(), "").map(str) for name in IDENTITY]
+    keys = ("\x1f".join(values) for values in zip(*parts, strict=True))
+    ids = [hashlib.md5(key.encode(), usedforsecurity=False).hexdigest()[:16] for key in keys]
+    return pd.Series(ids, index=frame.index, dtype="str")
+
+
+def complete(frame: pd.DataFrame) -> pd.DataFrame:
+    """Give an annotations table every column of its schema, in order (missing ones empty), and its ids; extras follow."""
+    schema = SCHEMAS["annotations"]
+    frame = frame.copy()
+    for name, column in schema.columns.items():
+        if name not in frame and name != "annotation_id":
+            frame[name] = pd.Series(np.nan, index=frame.index).astype(column.dtype.type)
+    frame["annotation_id"] = annotation_ids(frame)
+    names = list(schema.columns)
+    return frame[names + [name for name in frame if name not in names]]
+
+
+def check(
+    frame: pd.DataFrame, table: str, lines: pd.Series | np.ndarray | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Check a table against its schema, collecting every problem instead of stopping at the first.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    table : {'annotations', 'reviews', 'splits', 'predictions', 'metrics'}
+    lines : array of int, optional
+        The 1-based line of the file each row came from; by default a header on line 1 is assumed.
+
+    Returns
+    -------
+    kept : DataFrame
+        The rows without a problem, in the schema's types.
+    problems : DataFrame
+        Columns ``line``, ``column``, ``problem``; see `reefcore.errors.problems_text` for saying them.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a column of the schema is missing: then no row can be kept.
+    """
+    schema = SCHEMAS[table]
+    missing = [name for name, column in schema.columns.items() if column.required and name not in frame]
+    if missing:
+        raise ReefcoreError(
+            f"a table of {table} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}",
+            do="add them; reefcore.tables lists every column",
+        )
+    where = np.arange(2, len(frame) + 2) if lines is None else np.asarray(lines)
+    frame = frame.reset_index(drop=True)
+    rows = set()
+    while True:  # a value that is no number hides the range check of its column: look again at what is left
+        try:
+            kept = schema.validate(frame, lazy=True)
+            break
+        except pa.errors.SchemaErrors as errors:
+            cases = errors.failure_cases
+        cases = cases[cases["index"].notna()]
+        if not len(cases):
+            raise ReefcoreError(f"a table of {table} has a column of the wrong type", do="check the types of its columns")
+        bad = cases["index"].astype(int)
+        columns = cases["column"].where(cases["schema_context"] == "Column", "")
+        sentences = (_sentence(case) for case in cases.itertuples())
+        rows |= {(int(where[i]), str(c), s) for i, c, s in zip(bad, columns, sentences, strict=True)}
+        frame, where = frame.drop(index=set(bad)), np.delete(where, sorted(set(bad)))
+        frame = frame.reset_index(drop=True)
+    return kept, problems_table(sorted(rows))
+
+
+def _sentence(case) -> str:
+    """Say one pandera failure case as a person would."""
+    value, check_ = case.failure_case, str(case.check)
+    if check_ == "not_nullable":
+        return "is empty"
+    if check_.startswith(("coerce_dtype", "dtype")):
+        wanted = "a whole number" if "int" in check_.lower() else "a number" if "float" in check_ else "a value of another type"
+        return f"{value!r} is not {wanted}"
+    if "unique" in check_:
+        return "stands twice"
+    return f"{value!r} {check_}"
+
+
+def validate(frame: pd.DataFrame, table: str, where: str | Path | None = None) -> pd.DataFrame:
+    """Check a table that must be right as a whole, such as one this project wrote itself.
+
+    Raises
+    ------
+    ReefcoreError
+        With the first problems in the sentence, where any row breaks the schema.
+    """
+    kept, problems = check(frame, table)
+    if len(problems):
+        first = "; ".join(f"line {row.line}: {row.column}: {row.problem}" for row in problems.head(3).itertuples())
+        raise ReefcoreError(f"{len(problems)} problems in a table of {table}: {first}", where)
+    return kept
+
+
+def classes_of(predictions: pd.DataFrame) -> list[str]:
+    """List the classes that a predictions table has a score for, in the order of its columns."""
+    return [name.removeprefix(SCORE) for name in predictions if name.startswith(SCORE)]
