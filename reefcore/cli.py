@@ -1,0 +1,259 @@
+"""The command line: ``reefcore COMMAND``; ``--help`` says what each does.
+
+Exit codes: 0 done, 1 something is not as it should be, 2 refused with one sentence, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+
+from reefcore import __version__
+from reefcore.errors import ReefcoreError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; return the exit code."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, format="%(message)s")
+    try:
+        return options.command(options) or 0
+    except ReefcoreError as error:
+        if options.debug:
+            raise
+        print(f"reefcore: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `reefcore status | head`
+        sys.stderr.close()
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "reefcore", description="The ReefNet Companion: from point annotations to a rendered book."
+    )
+    parser.add_argument("--version", action="version", version=f"reefcore {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show where an error comes from")
+    parser.add_argument("--verbose", action="store_true", help="say what is being made")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(group, name: str, function, help: str, **options) -> argparse.ArgumentParser:
+        one = group.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".", **options)
+        one.set_defaults(command=function)
+        return one
+
+    def parameters(one) -> None:
+        one.add_argument(
+            "-p",
+            dest="given",
+            action="append",
+            default=[],
+            type=_pair,
+            metavar="NAME=VALUE",
+            help="a parameter of the notebook",
+        )
+
+    one = command(commands, "run", _run, "run chapters of the book, and the steps they need, where something changed")
+    one.add_argument(
+        "chapters", nargs="+", metavar="CHAPTER", help="such as splits, 30_splits, or all; or a notebook file"
+    )
+    one.add_argument("--profile", help="sample (the notebooks' own), smoke, full, or a YAML file")
+    parameters(one)
+    one.add_argument("--cores", type=int, default=2, help="processes at a time (2)")
+    one.add_argument("--output", metavar="DIR", help="where the executed notebooks go (book/chapters)")
+
+    one = command(commands, "sample", _sample, "make the sample, a miniature ReefNet, in a folder")
+    one.add_argument("folder", nargs="?", default="build/sample-only", help="a new or empty folder (build/sample-only)")
+    one.add_argument("--seed", type=int, default=0, help="another seed, another survey (0)")
+    one.add_argument("--scale", type=float, default=1.0, help="how large: 1 is the sample of the book")
+    one.add_argument("--workers", type=int, default=2, help="processes (2)")
+
+    group = commands.add_parser("annotations", help="work with annotation files").add_subparsers(
+        required=True, metavar="COMMAND"
+    )
+    one = command(
+        group, "check", _annotations_check, "read annotation files and say what is in them, and what is wrong"
+    )
+    one.add_argument("files", nargs="+", metavar="FILE")
+    one.add_argument("--json", action="store_true", help="for programs")
+    one.add_argument("--folder", metavar="DIR", help="where long lists of problems go (beside the files)")
+
+    one = command(commands, "train", _train, "train recipes on training sets, or all of a profile's")
+    one.add_argument("runs", nargs="*", metavar="RUN", help="such as resnet_tiny-S3; by default all of the profile")
+    one.add_argument("--profile", default="sample")
+    one.add_argument("--seed", type=int)
+    one.add_argument("--workers", type=int, default=2, help="processes, each of one thread (2)")
+
+    one = command(commands, "evaluate", _evaluate, "compute metrics with intervals from predictions of any program")
+    one.add_argument("predictions", metavar="FILE", help="Parquet or CSV: run_id, annotation_id, y_true, y_pred")
+    one.add_argument("--annotations", metavar="FILE", help="the annotations the predictions are for (the profile's)")
+    one.add_argument("--profile", default="sample")
+    one.add_argument("--scheme", help="the test set, where run_id does not end in it: S1, S2, S3, S4, W")
+    one.add_argument(
+        "--over", choices=["truth", "truth_or_prediction"], default="truth", help="the classes of macro averages"
+    )
+    one.add_argument("--resamples", type=int, default=1000)
+    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--json", action="store_true", help="for programs")
+    one.add_argument("--output", metavar="FILE", help="write the metrics table there, as Parquet")
+
+    one = command(commands, "status", _status, "tell how each step and chapter stands, and what changed")
+    one.add_argument("--profile", default="sample")
+    one.add_argument("--output", metavar="DIR", help="where the executed notebooks are (book/chapters)")
+    one.add_argument("--json", action="store_true", help="for programs")
+
+    group = commands.add_parser("book", help="build and check the book").add_subparsers(
+        required=True, metavar="COMMAND"
+    )
+    command(group, "build", _book_build, "render the executed chapters with Jupyter Book, where something changed")
+    one = command(group, "check", _book_check, "check the rendered book: links, images, addresses, provenance")
+    one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
+    one.add_argument("--json", action="store_true", help="for programs")
+
+    one = command(commands, "job", _job, "do one job of a build, as Snakemake calls it")
+    one.add_argument("kind", choices=["step", "chapter"])
+    one.add_argument("name")
+    one.add_argument("--profile", default="sample")
+    one.add_argument("--seed", type=int)
+    one.add_argument("--output", type=Path)
+    parameters(one)
+    one.add_argument("--key", required=True)
+    one.add_argument("--marker", type=Path, required=True)
+    one.add_argument("--workers", type=int, default=1)
+    return parser
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _run(options) -> int:
+    from reefcore.workflow import build
+
+    given = dict(options.given) | ({"profile": options.profile} if options.profile else {})
+    began = time.perf_counter()
+    if not build.run(options.chapters, given, options.output, options.cores):
+        print("reefcore: the build is not complete: see the sentences above", file=sys.stderr)
+        return 1
+    print(f"Everything is up to date ({time.perf_counter() - began:.1f} s).", file=sys.stderr)
+    return 0
+
+
+def _job(options) -> None:
+    from reefcore import workflow
+    from reefcore.workflow import build, keys, steps
+
+    began = time.perf_counter()
+    if options.kind == "step":
+        project = workflow.open(options.profile, options.seed)
+        key = steps.key(project.profile, project.folder, options.name)
+    else:
+        (chapter,) = build.chapters([options.name], dict(options.given))
+        key = build.key_of(chapter)
+    if key != options.key:
+        raise ReefcoreError(
+            "the sources changed while the build was running", options.name, "type the same command again"
+        )
+    if options.kind == "step":
+        steps.ensure(project.profile, project.folder, options.name, options.workers)
+    else:
+        build.ensure(chapter, options.output, options.workers)
+    marker = keys.root() / options.marker
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.touch()
+    name = Path(options.name).stem
+    print(f"{options.kind:8}{name:24}{time.perf_counter() - began:7.1f} s", file=sys.stderr)
+
+
+def _sample(options) -> None:
+    from reefcore import sample
+
+    folder = Path(options.folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise ReefcoreError("this folder is not empty", folder, "name a new one")
+    sample.generate(folder, options.seed, options.scale, options.workers)
+    print(folder)
+
+
+def _annotations_check(options) -> int:
+    from reefcore import annotations
+
+    reports = annotations.check(options.files)
+    if options.json:
+        print(json.dumps(reports, indent=2, ensure_ascii=False, default=str))
+    else:
+        print(annotations.check_text(reports, folder=options.folder))
+    return 2 if any(report["refused"] for report in reports) else 0
+
+
+def _train(options) -> None:
+    from reefcore import workflow
+    from reefcore.workflow import steps
+
+    project = workflow.open(options.profile, options.seed)
+    runs = steps.runs(project.profile)
+    if unknown := [run for run in options.runs if run not in runs]:
+        raise ReefcoreError(
+            f"there is no run {unknown[0]!r} in the profile {options.profile}", do=f"choose from {', '.join(runs)}"
+        )
+    for name in options.runs or ["train"]:
+        record = steps.ensure(project.profile, project.folder, name, options.workers)
+        for output in record["outputs"]:
+            print(project.folder / output)
+
+
+def _evaluate(options) -> None:
+    from reefcore import metrics, predictions, workflow
+    from reefcore.files import read_parquet, write_parquet
+
+    if options.annotations:
+        known = read_parquet(options.annotations)
+    else:
+        known = workflow.open(options.profile).table("annotations", ["annotation_id", "source", "image"])
+    table = metrics.evaluate(
+        predictions.read(options.predictions), known, options.scheme, options.resamples, options.seed, options.over
+    )
+    if options.output:
+        write_parquet(table, options.output)
+    print(table.to_json(orient="records", indent=2) if options.json else table.round(4).to_string(index=False))
+
+
+def _status(options) -> int:
+    from reefcore.workflow import build
+
+    rows = build.status(options.profile, options.output)
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        for row in rows:
+            why = (
+                f"  ({', '.join(row['why'][:3])}{', ...' if len(row['why']) > 3 else ''} changed)" if row["why"] else ""
+            )
+            print(f"{row['kind']:8}{row['name']:24}{row['state']}{why}")
+    return int(any(row["state"] != "up to date" for row in rows))
+
+
+def _book_build(options) -> None:
+    from reefcore.workflow import book
+
+    print(book.build())
+
+
+def _book_check(options) -> int:
+    from reefcore.workflow import book
+
+    report = book.check(options.folder)
+    if options.json:
+        print(json.dumps(report, indent=2))
+    else:
+        print("\n".join(report["problems"] + [report["summary"]]))
+    return int(bool(report["problems"]))

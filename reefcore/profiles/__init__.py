@@ -1,0 +1,171 @@
+"""Profiles: where the data of a run lie, how large it is, and what every page it feeds must say; one YAML file each."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args, get_origin, get_type_hints
+
+import yaml
+
+from reefcore.errors import ReefcoreError
+
+KINDS = ("sample", "full")
+TRAIN_SETS = ("S1", "S2", "S3", "S4")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a profile file says; its keys are these attributes (`name` and `path` are the file's).
+
+    Attributes
+    ----------
+    name : str
+        The file's name without its ending.
+    kind : {'sample', 'full'}
+        Whether the data are made by this project, or come from outside and must be there.
+    notice : str
+        The sentence that stands on every page, figure and table of this profile.
+    data : str
+        The data folder, relative to the root (see `reefcore.workflow.root`); ``$NAME`` is taken from the environment.
+    seed : int
+        At least 0.
+    scale : float
+        Size of the sample, 1 being the one of the book.
+    crop : int
+        Side of a patch in pixels.
+    recipes, train_sets : tuple of str
+        Which models are trained on which training sets.
+    recipe_changes : dict
+        Keys of `reefcore.recipes.Recipe` that this profile sets in each of its recipes.
+    resamples : int
+        Of the bootstrap.
+    site : str
+        The source that is held out as test set W; empty where there is none.
+    criteria : dict
+        What `reefcore.curation.label_criteria` is called with; the paper's where empty.
+    cross_sources : dict
+        ``n_test`` and ``n_val`` of `reefcore.splits.across_sources`; the paper's where empty.
+    path : Path
+        The file itself.
+    """
+
+    name: str
+    kind: str
+    notice: str
+    data: str
+    seed: int
+    crop: int
+    recipes: tuple[str, ...]
+    train_sets: tuple[str, ...]
+    resamples: int
+    scale: float = 1.0
+    recipe_changes: dict = field(default_factory=dict, hash=False)
+    site: str = ""
+    criteria: dict = field(default_factory=dict, hash=False)
+    cross_sources: dict = field(default_factory=dict, hash=False)
+    path: Path = Path()
+
+    @property
+    def settings(self) -> dict:
+        """Everything but the path, as plain values: what a key is made of."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if k != "path"}
+
+    def folder(self, root: Path) -> Path:
+        """Return the data folder; a seed that is not the file's own has a folder of its own.
+
+        Raises
+        ------
+        ReefcoreError
+            Where the folder is named by an environment variable that is not set.
+        """
+        text = os.path.expandvars(os.path.expanduser(self.data))
+        if unset := re.search(r"\$\{?(\w+)", text):
+            raise ReefcoreError(
+                f"the data folder is named by the environment variable {unset[1]}, which is not set",
+                self.path,
+                f"set {unset[1]} to the folder with the released data, or write the folder into a copy of this file",
+            )
+        return root / text
+
+    def with_seed(self, seed: int | None) -> Profile:
+        """Return the profile with another seed, in a data folder of its own; None and the own seed change nothing."""
+        if seed is None or seed == self.seed:
+            return self
+        return dataclasses.replace(self, seed=seed, data=f"{self.data}-seed{seed}")
+
+
+def names() -> list[str]:
+    """List the profiles that travel with the library."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.yaml"))
+
+
+def load(name_or_path: str | Path) -> Profile:
+    """Read and check a profile.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        One of `names`, or a YAML file.
+
+    Raises
+    ------
+    ReefcoreError
+        Naming the file and the key: where the file is missing or no YAML mapping, or a key is unknown, missing, of the
+        wrong type or out of its range.
+    """
+    path = Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml"):
+        path = Path(__file__).parent / f"{name_or_path}.yaml"
+        if not path.exists():
+            raise ReefcoreError(
+                f"there is no profile {str(name_or_path)!r}", do=f"choose from {', '.join(names())}, or name a file"
+            )
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise ReefcoreError("this profile cannot be read", path, "check the path") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ReefcoreError(f"this profile is not YAML ({' '.join(str(error).split())})", path) from None
+    if not isinstance(values, dict):
+        raise ReefcoreError("a profile is a list of `key: value` lines", path, "copy one of reefcore/profiles")
+    return _checked(values, path)
+
+
+def _checked(values: dict, path: Path) -> Profile:
+    """Make a Profile of a file's values."""
+    hints = {key: kind for key, kind in get_type_hints(Profile).items() if key not in ("name", "path")}
+    required = [f.name for f in dataclasses.fields(Profile) if f.name in hints and f.default is f.default_factory]
+    for key in values:
+        if key not in hints:
+            raise ReefcoreError(f"unknown key {key!r}", path, f"the keys are {', '.join(hints)}")
+    for key in required:
+        if key not in values:
+            raise ReefcoreError(f"the key {key!r} is missing", path, "add it")
+    typed = {}
+    for key, value in values.items():
+        kind = hints[key]
+        if get_origin(kind) is tuple:
+            if not isinstance(value, list) or not all(isinstance(v, get_args(kind)[0]) for v in value):
+                raise ReefcoreError(f"{key} must be a list of text, not {value!r}", path)
+            typed[key] = tuple(value)
+        elif isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
+            raise ReefcoreError(f"{key} must be of type {kind.__name__}, not {value!r}", path)
+        else:
+            typed[key] = kind(value)
+    profile = Profile(name=path.stem, path=path, **typed)
+    for key, wrong in {
+        "kind": profile.kind not in KINDS and f"must be one of {', '.join(KINDS)}",
+        "seed": profile.seed < 0 and "must be at least 0",
+        "crop": profile.crop < 1 and "must be at least 1",
+        "resamples": profile.resamples < 1 and "must be at least 1",
+        "scale": not 0 < profile.scale <= 100 and "must lie in (0, 100]",
+        "train_sets": not set(profile.train_sets) <= set(TRAIN_SETS) and f"may hold {', '.join(TRAIN_SETS)}",
+        "notice": not profile.notice.strip() and "may not be empty: every page says which profile it is of",
+    }.items():
+        if wrong:
+            raise ReefcoreError(f"{key} {wrong}, not {getattr(profile, key)!r}", path)
+    return profile

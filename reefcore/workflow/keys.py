@@ -1,0 +1,268 @@
+"""Keys: what a step or a chapter is made from, as one hash; and the records of what has been made.
+
+A key is a Merkle hash. It covers the source text of the reefcore modules that are used (found by following the imports,
+so an edit elsewhere changes nothing), the data files these modules ask `reefcore.files.share` for, the settings and
+parameters, the keys of the inputs, the lock file and the version. Times of files never count.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import fcntl
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import reefcore
+from reefcore.errors import ReefcoreError
+from reefcore.files import sha256, share, write_json
+
+PACKAGE = Path(reefcore.__file__).resolve().parent
+STOP = "reefcore.workflow"  # what a chapter gets through the workflow is covered by the keys of its inputs
+
+
+def root() -> Path:
+    """Return the folder everything is built in.
+
+    It is the checkout the current folder lies in, else the checkout reefcore was installed from, else the current
+    folder: a notebook finds the same data wherever it is run from.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents, PACKAGE.parent):
+        if (folder / "Snakefile").is_file() and (folder / "notebooks").is_dir():
+            return folder
+    return here
+
+
+# ---------------------------------------------------------------------------------------------------------- sources
+
+
+def _file_of(module: str) -> Path | None:
+    """Return the file of a module of this package, or None where the name is not a module (a function, a class)."""
+    path = PACKAGE.parent.joinpath(*module.split("."))
+    for candidate in (path / "__init__.py", path.with_suffix(".py")):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def imports(source: str, package: str = "") -> set[str]:
+    """List the reefcore modules that a source text imports, inside functions too.
+
+    Parameters
+    ----------
+    source : str
+        Python.
+    package : str
+        The package the text is in, for its relative imports.
+    """
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - node.level + 1], *([base] if base else [])])
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        found |= {name for name in names if name.split(".")[0] == "reefcore" and _file_of(name)}
+    return found
+
+
+def shared(source: str) -> set[str]:
+    """List the data files or folders that a source text asks `reefcore.files.share` for, as far as constants say."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "share":
+            parts = []
+            for argument in node.args:
+                if not (isinstance(argument, ast.Constant) and isinstance(argument.value, str)):
+                    break
+                parts.append(argument.value)
+            if parts:
+                found.add("/".join(parts))
+    return found
+
+
+def modules(*names: str, source: str = "") -> dict[str, str]:
+    """Hash the modules that some modules, or a source text, use, and the data files all of these ask for.
+
+    Returns
+    -------
+    dict
+        ``reefcore/....py`` or ``data/...`` -> SHA-256 of its content.
+    """
+    queue = [name for name in {*names, *imports(source)} if name != STOP]
+    seen, data = set(), shared(source)
+    while queue:
+        name = queue.pop()
+        if name in seen or name.startswith(STOP):
+            continue
+        seen.add(name)
+        parents = name.rpartition(".")[0]
+        _, used, files = _scan(_file_of(name), name)
+        queue += [*used, *([parents] if parents else [])]
+        data |= files
+    result = {}
+    for name in seen:
+        file = _file_of(name)
+        result[file.relative_to(PACKAGE.parent).as_posix()] = _scan(file, name)[0]
+    for place in data:
+        result.update(_shared_hashes(place))
+    return dict(sorted(result.items()))
+
+
+@functools.cache
+def _scan(file: Path, name: str) -> tuple[str, frozenset, frozenset]:
+    """Read a module once: its hash, the modules it imports, the data it asks for."""
+    source = file.read_text(encoding="utf-8")
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    return text_hash(source), frozenset(imports(source, package)), frozenset(shared(source))
+
+
+@functools.cache
+def _shared_hashes(place: str) -> dict[str, str]:
+    try:
+        top = share(*place.split("/"))
+    except ReefcoreError:
+        return {place: "missing"}
+    files = sorted(p for p in top.rglob("*") if p.is_file()) if top.is_dir() else [top]
+    return {f"{place}/{p.relative_to(top).as_posix()}" if top.is_dir() else place: sha256(p) for p in files}
+
+
+def text_hash(text: str) -> str:
+    """Return the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@functools.cache
+def environment() -> dict[str, str]:
+    """Say what everything runs on: the lock file (without one, the installed packages), the version, Python."""
+    lock = root() / "requirements.lock"
+    if lock.exists():
+        packages = sha256(lock)
+    else:
+        packages = text_hash("\n".join(sorted(f"{d.name}=={d.version}" for d in importlib.metadata.distributions())))
+    return {"requirements.lock": packages, "version": reefcore.__version__, "python": "{}.{}".format(*sys.version_info)}
+
+
+def key_of(ingredients: dict) -> str:
+    """Hash ingredients: 16 hexadecimal digits."""
+    return text_hash(json.dumps(ingredients, sort_keys=True, default=str))[:16]
+
+
+# ---------------------------------------------------------------------------------------------------------- records
+
+
+def _entries(path: Path) -> list[Path]:
+    return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+
+
+def glance(path: Path, times: bool = True) -> str:
+    """Fingerprint a file or folder by names, sizes and (unless told otherwise) times: equal means untouched."""
+    stats = [(p.relative_to(path).as_posix(), p.stat()) for p in _entries(path)]
+    return text_hash(json.dumps([(name, s.st_size, s.st_mtime_ns if times else 0) for name, s in stats]))[:16]
+
+
+def digest(path: Path) -> str:
+    """Hash the content of a file, or the names and contents of a folder."""
+    if not path.is_dir():
+        return sha256(path)
+    return text_hash("\n".join(f"{p.relative_to(path).as_posix()} {sha256(p)}" for p in _entries(path)))
+
+
+def describe(folder: Path, outputs: Iterable[str]) -> dict[str, dict]:
+    """Fingerprint outputs, relative to their folder, for a record."""
+    return {name: {"glance": glance(folder / name), "sha256": digest(folder / name)} for name in outputs}
+
+
+def read_record(path: Path) -> dict | None:
+    """Read a record: JSON with ``key``, ``ingredients`` and ``outputs`` at least. None where there is none."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        return None
+    return record if isinstance(record, dict) and {"key", "ingredients", "outputs"} <= set(record) else None
+
+
+def fresh(path: Path, folder: Path, key: str) -> dict | None:
+    """Return a record, where its key is this one and the outputs in the folder are there, whole and unchanged."""
+    record = read_record(path)
+    if record is None or record["key"] != key:
+        return None
+    before = json.dumps(record)
+    if not all(_intact(folder / output, was) for output, was in record["outputs"].items()):
+        return None
+    if json.dumps(record) != before:
+        with contextlib.suppress(OSError):  # a folder that is only read stays as it is
+            write_json(record, path)
+    return record
+
+
+def _intact(path: Path, was: dict) -> bool:
+    """Tell whether an output is what was written: its content decides, its times only save the reading."""
+    if not path.exists():
+        return False
+    now = glance(path)
+    if now != was["glance"] and digest(path) != was["sha256"]:
+        return False
+    was["glance"] = now
+    return True
+
+
+def changes(old: dict | None, new: dict) -> list[str]:
+    """List which ingredients differ."""
+    old = old or {}
+    return sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+
+
+# ------------------------------------------------------------------------------------------------------------ locks
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock while the block runs, waiting for it; the kernel drops it with the process, however that ends."""
+    handle = _open_lock(path)
+    try:
+        _flock(handle, wait=True)
+        yield
+    finally:
+        os.close(handle)
+
+
+def take(path: Path) -> int | None:
+    """Take a lock without waiting: a file descriptor that holds it until closed, or None where another has it."""
+    handle = _open_lock(path)
+    if not _flock(handle, wait=False):
+        os.close(handle)
+        return None
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, str(os.getpid()).encode(), 0)
+    return handle
+
+
+def _open_lock(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+
+
+def _flock(handle: int, wait: bool) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def release(handle: int) -> None:
+    """Give back a lock of `take`."""
+    os.close(handle)

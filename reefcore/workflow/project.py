@@ -1,0 +1,188 @@
+"""What a notebook works with: the tables, photos and patches of a profile, made on the spot where they are not."""
+
+from __future__ import annotations
+
+import html
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import reefcore
+from reefcore import profiles
+from reefcore.errors import ReefcoreError
+from reefcore.files import read_parquet
+from reefcore.profiles import Profile
+from reefcore.workflow import keys, steps
+
+
+def open(profile: str | Path | Profile = "sample", seed: int | None = None) -> Project:
+    """Open a profile, as the first cell of every chapter does.
+
+    Parameters
+    ----------
+    profile : str, path or Profile
+        ``sample``, ``smoke``, ``full`` or a YAML file; a relative path is looked for from the current folder, then from
+        the root.
+    seed : int, optional
+        By default the profile's own. Another seed has a data folder of its own.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the profile is not right.
+    """
+    return Project(profile if isinstance(profile, Profile) else find_profile(profile), seed)
+
+
+def find_profile(name_or_path: str | Path) -> Profile:
+    """Load a profile by name, or from a file given relative to the current folder or to the root."""
+    path = Path(name_or_path)
+    if path.suffix in (".yaml", ".yml") and not path.exists():
+        path = keys.root() / path
+    return profiles.load(path if path.suffix else str(name_or_path))
+
+
+class Project:
+    """The data of one profile.
+
+    Attributes
+    ----------
+    profile : Profile
+    seed : int
+    notice : str
+        The sentence that every figure, table and page of this profile carries.
+    folder : Path
+        The data folder.
+    """
+
+    def __init__(self, profile: Profile, seed: int | None = None):
+        self.profile = profile.with_seed(seed)
+        self.folder = self.profile.folder(keys.root())
+        self.seed, self.notice = self.profile.seed, self.profile.notice
+        self._opened = time.perf_counter()
+        self._used: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<Project {self.profile.name}, seed {self.seed}>"
+
+    def table(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+        """Read a table.
+
+        Parameters
+        ----------
+        name : str
+            annotations, sources, images, reviews, truth, quality, splits, patches, metrics, or predictions (all runs;
+            a run has no score for a class that it does not know).
+        columns : list of str, optional
+            Only these.
+
+        Raises
+        ------
+        ReefcoreError
+            Where this profile has no such table, or the step that makes it fails.
+        """
+        if name == "predictions":
+            made = self._made("predictions")
+            return pd.concat(
+                (read_parquet(self.folder / output, columns) for output in made["outputs"]), ignore_index=True
+            )
+        self._made(f"{name}.parquet")
+        return read_parquet(self.folder / f"{name}.parquet", columns)
+
+    @property
+    def photos(self) -> Path:
+        """The folder with the photos, as ``<source>/<image>``."""
+        self._made("photos")
+        return self.folder / "photos"
+
+    @property
+    def patches(self) -> np.ndarray:
+        """The crops around the points of ``table("patches")``: uint8, (n, size, size, 3), read from disk as needed."""
+        self._made("patches.npy")
+        return np.load(self.folder / "patches.npy", mmap_mode="r")
+
+    def _made(self, output: str) -> dict:
+        """Make an output up to date and note that it was used; return the record of its step."""
+        step = steps.maker(self.profile, output)
+        if step is None:
+            known = sorted(o for made in steps.plan(self.profile).values() for o in made.outputs)
+            raise ReefcoreError(
+                f"the profile {self.profile.name} has no {output.removesuffix('.parquet')}",
+                do=f"it has {', '.join(known)}",
+            )
+        record = steps.ensure(self.profile, self.folder, step)
+        self._used[output.partition(".")[0]] = fingerprint(record, output)
+        return record
+
+    def provenance(self) -> Provenance:
+        """Say where the page comes from; the last cell of every chapter shows it."""
+        code = code_version()
+        return Provenance(
+            self.notice,
+            [
+                f"profile {self.profile.name}",
+                f"seed {self.seed}",
+                f"reefcore {code['version']}, code {code['label']}",
+                "inputs " + (", ".join(f"{name} {hash_[:8]}" for name, hash_ in sorted(self._used.items())) or "none"),
+                f"run time {time.perf_counter() - self._opened:.1f} s",
+            ],
+        )
+
+
+class Provenance:
+    """The last line of a page."""
+
+    def __init__(self, notice: str, parts: list[str]):
+        self.notice, self.parts = notice, parts
+
+    def __repr__(self) -> str:
+        return f"{self.notice} {' · '.join(self.parts)}"
+
+    def _repr_html_(self) -> str:
+        return f'<p class="provenance"><em>{html.escape(self.notice)}</em> {html.escape(" · ".join(self.parts))}</p>'
+
+
+def fingerprint(record: dict, output: str) -> str:
+    """Return the hash of an output from the record of its step; several files together have the key of the step."""
+    return record["outputs"].get(output, {}).get("sha256", record["key"])
+
+
+def code_version() -> dict:
+    """Say which code this is.
+
+    Returns
+    -------
+    dict
+        ``version``; ``commit`` and ``dirty`` (changes not committed) from git, or None without it; ``sources``, a hash
+        of the package; ``label``, short and for people.
+    """
+    sources = sorted(p for p in keys.PACKAGE.rglob("*") if p.suffix in (".py", ".yaml") and "_share" not in p.parts)
+    hashed = keys.text_hash("\n".join(keys.text_hash(p.read_text(encoding="utf-8")) for p in sources))
+    version = {
+        "version": reefcore.__version__,
+        "commit": None,
+        "dirty": None,
+        "sources": hashed,
+        "label": f"src-{hashed[:8]}",
+    }
+    checkout = keys.PACKAGE.parent
+
+    def git(*command: str) -> str:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "-C", str(checkout), *command], capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    try:
+        # Installed below somebody else's repository, git would answer for that one.
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != checkout:
+            return version
+        version["commit"] = git("rev-parse", "--short=10", "HEAD")
+        version["dirty"] = bool(git("status", "--porcelain"))
+    except (OSError, subprocess.CalledProcessError):
+        return version
+    version["label"] = version["commit"] + ("-dirty" if version["dirty"] else "")
+    return version

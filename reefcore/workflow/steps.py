@@ -1,0 +1,303 @@
+"""The steps before the chapters: from a survey to its metrics, each made again only when what it is made of changed."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from reefcore.errors import ReefcoreError
+from reefcore.files import atomic, read_parquet, write_json, write_parquet
+from reefcore.parallel import pool
+from reefcore.profiles import Profile
+from reefcore.workflow import keys
+
+logger = logging.getLogger(__name__)
+
+SURVEY = ("annotations.parquet", "sources.parquet", "images.parquet", "reviews.parquet")
+WORKERS = 2  # processes at a time where nobody says otherwise: the two cores this project is sized for
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: what it makes, from what, and how.
+
+    Attributes
+    ----------
+    name : str
+    build : callable
+        ``build(profile, folder, workers)`` puts the outputs into the data folder.
+    outputs : tuple of str
+        Files and folders, relative to the data folder.
+    needs : tuple of str
+        The steps whose outputs it reads.
+    modules : tuple of str
+        The modules it calls; those they import count too.
+    settings : tuple of str
+        The keys of the profile it depends on.
+    given : dict
+        Other things it depends on.
+    external : bool
+        Whether nobody makes the outputs: then what they are is what they hold.
+    """
+
+    name: str
+    build: Callable[[Profile, Path, int], None]
+    outputs: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    given: dict = dataclasses.field(default_factory=dict)
+    external: bool = False
+
+
+def _sample(profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import sample
+
+    shutil.rmtree(folder / "photos", ignore_errors=True)  # those of another scale would stay between the new ones
+    sample.generate(folder, profile.seed, profile.scale, workers)
+
+
+def _released(profile: Profile, folder: Path, workers: int) -> None:
+    missing = [name for name in (*SURVEY, "photos") if not (folder / name).exists()]
+    if missing:
+        raise ReefcoreError(
+            f"the profile {profile.name} needs {', '.join(missing)} in its data folder; nothing is fetched yet",
+            folder,
+            "put them there, or use the profile sample",
+        )
+
+
+def _curate(profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import review
+
+    annotations, reviews = read_parquet(folder / "annotations.parquet"), read_parquet(folder / "reviews.parquet")
+    write_parquet(review.quality(annotations, reviews, profile.site, **profile.criteria), folder / "quality.parquet")
+
+
+def _split(profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import splits
+
+    annotations, quality = read_parquet(folder / "annotations.parquet"), read_parquet(folder / "quality.parquet")
+    table = splits.make(annotations, quality, seed=profile.seed, **profile.cross_sources)
+    write_parquet(table, folder / "splits.parquet")
+
+
+def _patches(profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import patches
+
+    used = read_parquet(folder / "splits.parquet", columns=["annotation_id"])["annotation_id"]
+    points = read_parquet(folder / "annotations.parquet").drop_duplicates("annotation_id")
+    points = points[points["annotation_id"].isin(set(used))].sort_values("annotation_id", kind="stable")
+    pixels, skipped = patches.cut(points, folder / "photos", profile.crop, workers)
+    with atomic(folder / "patches.npy") as temporary:
+        np.save(temporary, pixels)
+    kept = points.loc[~points["annotation_id"].isin(skipped["annotation_id"]), ["annotation_id"]]
+    write_parquet(kept, folder / "patches.parquet")
+
+
+def _train(profile: Profile, folder: Path, workers: int) -> None:
+    """Train every run that is not up to date, in processes that each import torch once."""
+    stale = [name for name in runs(profile) if not is_fresh(profile, folder, name)]
+    if workers == 1 or len(stale) < 2:
+        for name in stale:
+            ensure(profile, folder, name, 1)
+        return
+    with pool(min(workers, len(stale))) as processes:
+        jobs = [processes.submit(ensure, profile, folder, name, 1) for name in stale]
+        try:
+            for job in jobs:
+                job.result()
+        except BaseException:
+            processes.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _run(recipe: str, train_set: str, profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import recipes, training
+
+    table = training.run(
+        dataclasses.replace(recipes.load(recipe), **profile.recipe_changes),
+        train_set,
+        np.load(folder / "patches.npy", mmap_mode="r"),
+        read_parquet(folder / "annotations.parquet"),
+        read_parquet(folder / "splits.parquet"),
+        patch_ids=read_parquet(folder / "patches.parquet")["annotation_id"],
+        seed=profile.seed,
+    )
+    write_parquet(table, folder / "predictions" / f"{recipe}-{train_set}.parquet")
+
+
+def _measure(profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import metrics
+
+    annotations = read_parquet(folder / "annotations.parquet", columns=["annotation_id", "source", "image"])
+    tables = [
+        read_parquet(folder / output)
+        for name, step in plan(profile).items()
+        if name in runs(profile)
+        for output in step.outputs
+    ]
+    columns = ["run_id", "annotation_id", "y_true", "y_pred"]
+    predictions = pd.concat([table[columns] for table in tables], ignore_index=True)
+    write_parquet(
+        metrics.evaluate(predictions, annotations, n=profile.resamples, seed=profile.seed), folder / "metrics.parquet"
+    )
+
+
+def runs(profile: Profile) -> list[str]:
+    """List the runs of a profile: one step ``recipe-train_set`` each."""
+    return [f"{recipe}-{train_set}" for recipe in profile.recipes for train_set in profile.train_sets]
+
+
+@functools.cache
+def plan(profile: Profile) -> dict[str, Step]:
+    """List the steps of a profile, each after those it needs."""
+    if profile.kind == "sample":
+        data = Step("data", _sample, (*SURVEY, "truth.parquet", "photos"), (), ("reefcore.sample",), ("seed", "scale"))
+    else:
+        data = Step("data", _released, (*SURVEY, "photos"), settings=("data",), external=True)
+    steps = [
+        data,
+        Step("curate", _curate, ("quality.parquet",), ("data",), ("reefcore.review",), ("site", "criteria")),
+        Step(
+            "splits", _split, ("splits.parquet",), ("data", "curate"), ("reefcore.splits",), ("seed", "cross_sources")
+        ),
+        Step(
+            "patches",
+            _patches,
+            ("patches.npy", "patches.parquet"),
+            ("data", "splits"),
+            ("reefcore.patches",),
+            ("crop",),
+        ),
+    ]
+    trained = []
+    for recipe in profile.recipes:
+        for train_set in profile.train_sets:
+            step = Step(
+                f"{recipe}-{train_set}",
+                functools.partial(_run, recipe, train_set),
+                (f"predictions/{recipe}-{train_set}.parquet",),
+                ("data", "splits", "patches"),
+                ("reefcore.training", "reefcore.recipes"),
+                ("seed", "recipe_changes"),
+                {"recipe": keys.text_hash(_recipe_file(recipe).read_text(encoding="utf-8"))},
+            )
+            trained.append(step)
+    if trained:
+        steps += trained
+        outputs = tuple(output for step in trained for output in step.outputs)
+        names = tuple(step.name for step in trained)
+        steps.append(Step("train", _train, outputs, names))
+        steps.append(
+            Step(
+                "metrics",
+                _measure,
+                ("metrics.parquet",),
+                ("data", "train"),
+                ("reefcore.metrics",),
+                ("seed", "resamples"),
+            )
+        )
+    return {step.name: step for step in steps}
+
+
+def _recipe_file(name: str) -> Path:
+    from reefcore import recipes
+
+    path = Path(recipes.__file__).with_name(f"{name}.yaml")
+    if not path.exists():
+        raise ReefcoreError(f"there is no recipe {name!r}", do=f"choose from {', '.join(recipes.names())}")
+    return path
+
+
+def maker(profile: Profile, output: str) -> str | None:
+    """Return the step that makes an output, or None where no step of this profile does."""
+    if output == "predictions":
+        return "train" if profile.recipes else None
+    return next((name for name, step in plan(profile).items() if output in step.outputs and name != "train"), None)
+
+
+@functools.cache
+def _glue() -> dict[str, str]:
+    """Hash each function of this file: a step depends on its own, not on its neighbours."""
+    source = Path(__file__).read_text(encoding="utf-8")
+    functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
+    return {node.name: keys.text_hash(ast.get_source_segment(source, node)) for node in functions}
+
+
+def ingredients(profile: Profile, folder: Path, name: str) -> dict[str, str]:
+    """Say what a step is made from, name by name; `keys.key_of` makes the key of it."""
+    step = plan(profile)[name]
+    function = step.build.func if isinstance(step.build, functools.partial) else step.build
+    made_of = {"step": f"{name} {_glue()[function.__name__]}", **keys.environment(), **keys.modules(*step.modules)}
+    made_of |= {f"profile {setting}": str(profile.settings[setting]) for setting in step.settings}
+    made_of |= step.given
+    made_of |= {f"step {need}": key(profile, folder, need) for need in step.needs}
+    if step.external:  # the photos of a survey can be hundreds of gigabytes: names and sizes must do
+        for path in (folder / output for output in step.outputs):
+            made_of[f"input {path.name}"] = (
+                "missing"
+                if not path.exists()
+                else keys.glance(path, times=False)
+                if path.is_dir()
+                else keys.digest(path)
+            )
+    return made_of
+
+
+@functools.cache
+def key(profile: Profile, folder: Path, name: str) -> str:
+    """Return the key of a step."""
+    return keys.key_of(ingredients(profile, folder, name))
+
+
+def record_path(folder: Path, name: str) -> Path:
+    """Return where the record of a step lies."""
+    return folder / ".keys" / f"{name}.json"
+
+
+def is_fresh(profile: Profile, folder: Path, name: str) -> bool:
+    """Tell whether a step is up to date."""
+    return keys.fresh(record_path(folder, name), folder, key(profile, folder, name)) is not None
+
+
+def ensure(profile: Profile, folder: Path, name: str, workers: int = WORKERS) -> dict:
+    """Make a step up to date, and the steps it needs; return its record.
+
+    Two processes that want the same step do not do it twice: the second waits and takes what the first made.
+    """
+    step, wanted, path = plan(profile)[name], key(profile, folder, name), record_path(folder, name)
+    if record := keys.fresh(path, folder, wanted):
+        return record
+    # Training makes its runs itself, several at a time; what they need is made before.
+    for need in ("patches",) if step.build is _train else step.needs:
+        ensure(profile, folder, need, workers)
+    with keys.locked(path.with_suffix(".lock")):
+        if record := keys.fresh(path, folder, wanted):
+            return record
+        logger.info("Making %s (%s).", name, profile.name)
+        path.unlink(missing_ok=True)
+        began = time.perf_counter()
+        step.build(profile, folder, workers)
+        if absent := [output for output in step.outputs if not (folder / output).exists()]:
+            raise ReefcoreError(f"the step {name} did not make {', '.join(absent)}", folder)
+        record = {
+            "name": name,
+            "key": wanted,
+            "ingredients": ingredients(profile, folder, name),
+            "outputs": {} if step.external else keys.describe(folder, step.outputs),
+            "seconds": round(time.perf_counter() - began, 2),
+        }
+        write_json(record, path)
+        return record
