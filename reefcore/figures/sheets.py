@@ -1,0 +1,66 @@
+"""Contact sheets: many patches at a glance, each with its label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from reefcore.errors import ReefcoreError
+
+GAP = 0.06  # between patches, as a fraction of their side
+CAPTION = 0.24  # height of a label's strip, as a fraction of a patch's side
+INCHES = 1.0  # side of a patch
+
+
+def contact_sheet(
+    patches: np.ndarray, labels: Sequence[str], columns: int = 10, title: str | None = None, mark: bool = False
+) -> Figure:
+    """Lay patches out in rows, in their order, each above its label.
+
+    Parameters
+    ----------
+    patches : ndarray of uint8, shape (n, size, size, 3)
+    labels : sequence of str, length n
+        Shortened where wider than a patch.
+    columns : int
+        Patches per row, at least 1.
+    title : str, optional
+    mark : bool
+        Draw a small ring about the annotated point of each patch (see `reefcore.patches.crop`).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is no patch, or not one label per patch.
+    """
+    if not len(patches):
+        raise ReefcoreError("there is no patch to show", do="check that points and photos belong together")
+    if len(labels) != len(patches):
+        raise ReefcoreError(f"{len(labels)} labels for {len(patches)} patches", do="give one label per patch")
+    columns = min(columns, len(patches))
+    rows = -(-len(patches) // columns)
+    step_x, step_y = 1 + GAP, 1 + GAP + CAPTION
+    width, height = columns * step_x - GAP, rows * step_y
+    head = 0.4 if title else 0.0
+    figure = Figure(figsize=(width * INCHES, height * INCHES + head), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, height * INCHES / (height * INCHES + head)))
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    axes.axis("off")
+    for i, (patch, label) in enumerate(zip(patches, labels, strict=True)):
+        x, y = i % columns * step_x, i // columns * step_y
+        axes.imshow(patch, extent=(x, x + 1, y + 1, y), interpolation="antialiased")
+        text = str(label)
+        axes.text(x + 0.5, y + 1.04, text if len(text) <= 15 else text[:14] + "…", ha="center", va="top", fontsize=7)
+        if mark:
+            centre = ((len(patch) + 1) // 2 + 0.5) / len(patch)
+            axes.plot(x + centre, y + centre, "o", ms=7, mfc="none", mec="white", mew=0.9)
+    axes.set(xlim=(0, width), ylim=(height, 0), aspect="auto")  # imshow sets its own
+    if title:
+        figure.text(0.5, 1 - 0.2 / (height * INCHES + head), title, ha="center", va="center", fontsize=11)
+    return figure

@@ -1,0 +1,138 @@
+"""Square crops around annotated points, cut as CoralNet's pyspacer cuts them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from reefcore.errors import ReefcoreError
+from reefcore.images import decode, open_image, photo_path
+
+__all__ = ["crop", "cut", "open_image"]
+
+logger = logging.getLogger(__name__)
+
+
+def crop(image: np.ndarray, row: int, column: int, size: int) -> np.ndarray:
+    """Cut a square around a point; what lies beyond the border is the image reflected there.
+
+    The patch starts at ``row - ceil(size / 2)`` and ``column - ceil(size / 2)``, so the point is the pixel at index
+    ``ceil(size / 2)`` of the patch in both directions: just past the middle, for even and odd sizes alike. The border
+    pixel is not repeated (``numpy.pad(mode="reflect")``), and an image smaller than the patch is reflected back and
+    forth as often as needed; a side of one pixel is repeated. This equals pyspacer's padding by `size` and slicing,
+    pixel for pixel, without the padded copy of the image.
+
+    Parameters
+    ----------
+    image : ndarray of uint8, shape (height, width, 3)
+    row, column : int
+        The point, in pixels from the top and from the left, 0-based; any point of the image, the border included.
+    size : int
+        Side of the patch in pixels, at least 1.
+
+    Returns
+    -------
+    ndarray of uint8, shape (size, size, 3)
+        A copy.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the point lies outside the image or `size` is below 1.
+
+    Examples
+    --------
+    >>> image = np.arange(9, dtype=np.uint8).reshape(3, 3)[:, :, None].repeat(3, axis=2)
+    >>> crop(image, 0, 2, 4)[:, :, 0]
+    array([[6, 7, 8, 7],
+           [3, 4, 5, 4],
+           [0, 1, 2, 1],
+           [3, 4, 5, 4]], dtype=uint8)
+    """
+    height, width = image.shape[:2]
+    if size < 1:
+        raise ReefcoreError(f"a patch of {size} pixels cannot be cut", do="ask for a size of at least 1")
+    if not (0 <= row < height and 0 <= column < width):
+        raise ReefcoreError(_outside(row, column, height, width), do="points are 0-based (row, column), in pixels")
+    top, left = int(row) - (size + 1) // 2, int(column) - (size + 1) // 2
+    if top >= 0 and left >= 0 and top + size <= height and left + size <= width:
+        return image[top : top + size, left : left + size].copy()
+    return image[_reflected(top, size, height)[:, None], _reflected(left, size, width)]
+
+
+def _outside(row: int, column: int, height: int, width: int) -> str:
+    return f"the point at row {row}, column {column} lies outside its photo of {height} x {width} pixels"
+
+
+def _reflected(start: int, size: int, length: int) -> np.ndarray:
+    """Fold the positions start..start+size-1 into 0..length-1 by reflection about the border pixels."""
+    period = max(2 * (length - 1), 1)
+    position = np.arange(start, start + size) % period
+    return np.minimum(position, period - position) if length > 1 else np.zeros(size, dtype=int)
+
+
+def cut(points: pd.DataFrame, photos: str | Path, size: int, workers: int = 2) -> tuple[np.ndarray, pd.DataFrame]:
+    """Cut the patches of many points, decoding each photo once.
+
+    Parameters
+    ----------
+    points : DataFrame
+        Columns ``source``, ``image``, ``row``, ``column``, ``annotation_id``.
+    photos : path
+        Folder with the photos as ``<source>/<image>``; those of a single source may lie directly in it.
+    size : int
+        Side of a patch in pixels; see `crop` for the border rule and `reefcore.images.decode` for how photos are read.
+    workers : int
+        Threads.
+
+    Returns
+    -------
+    patches : ndarray of uint8, shape (n, size, size, 3)
+        One patch per point that is not in `skipped`, in the order of `points`.
+    skipped : DataFrame
+        ``annotation_id``, ``source``, ``image``, ``reason``: points outside their photo, and all points of a photo that
+        is missing or cannot be read. ``.attrs["truncated"]`` lists the photos that end early and were used anyway.
+    """
+    patches = np.zeros((len(points), size, size, 3), dtype=np.uint8)
+    reasons = np.full(len(points), "", dtype=object)
+    rows, columns = points["row"].to_numpy(), points["column"].to_numpy()
+    groups = sorted(points.groupby(["source", "image"], sort=False).indices.items())
+    flat = points["source"].nunique() == 1
+
+    def cut_photo(group) -> str | None:
+        (source, name), indices = group
+        try:
+            decoded, truncated = decode(photo_path(photos, source, name, flat))
+        except ReefcoreError as error:
+            reasons[indices] = error.what
+            return None
+        image = np.asarray(decoded)
+        for i in indices:
+            if 0 <= rows[i] < image.shape[0] and 0 <= columns[i] < image.shape[1]:
+                patches[i] = crop(image, rows[i], columns[i], size)
+            else:
+                reasons[i] = _outside(rows[i], columns[i], *image.shape[:2])
+        return f"{source}/{name}" if truncated else None
+
+    with ThreadPoolExecutor(workers) as pool:
+        done = tqdm(pool.map(cut_photo, groups), "patches", len(groups), unit="photo", disable=not sys.stderr.isatty())
+        truncated = [name for name in done if name]
+    bad = reasons != ""
+    skipped = points.loc[bad, ["annotation_id", "source", "image"]].assign(reason=reasons[bad]).reset_index(drop=True)
+    skipped.attrs["truncated"] = truncated
+    if truncated:
+        logger.warning(
+            "%d photos end early and were used as far as they go: %s.", len(truncated), ", ".join(truncated[:5])
+        )
+    if len(skipped):
+        logger.warning(
+            "%d of %d points have no patch; the first: %s.", len(skipped), len(points), skipped["reason"].iat[0]
+        )
+        patches = patches[~bad]
+    return patches, skipped
