@@ -64,3 +64,28 @@ def contact_sheet(
     if title:
         figure.text(0.5, 1 - 0.2 / (height * INCHES + head), title, ha="center", va="center", fontsize=11)
     return figure
+
+
+def photo_sheet(photos: Sequence[np.ndarray], labels: Sequence[str], columns: int = 4) -> Figure:
+    """Lay whole photos of any shape out in rows, each above its label.
+
+    Parameters
+    ----------
+    photos : sequence of ndarray of uint8, shape (height, width, 3)
+    labels : sequence of str
+    columns : int
+        Photos per row.
+    """
+    if not len(photos) or len(labels) != len(photos):
+        raise ReefcoreError(
+            f"{len(labels)} labels for {len(photos)} photos", do="give at least one photo, and one label each"
+        )
+    rows = -(-len(photos) // columns)
+    figure = Figure(figsize=(2.4 * columns, 2.0 * rows), layout="constrained", facecolor="white")
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in grid:
+        axes.axis("off")
+    for axes, photo, label in zip(grid, photos, labels, strict=False):
+        axes.imshow(photo, interpolation="antialiased")
+        axes.set_title(label, fontsize=7, pad=3)
+    return figure

@@ -1,0 +1,259 @@
+"""What was published beside what this profile reproduced: never one in place of the other."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reefcore import metrics, published, recipes
+from reefcore.published import COMMON_TEST, SETTINGS
+
+STAGES = {"all": "before review", "step1": "after step 1", "step2": "after step 2"}
+
+
+def beside(metrics: pd.DataFrame, rows: dict[str, str], metric: str = "macro_recall") -> pd.DataFrame:
+    """Put reproduced metrics beside what the paper printed for the same model and setting.
+
+    Parameters
+    ----------
+    metrics : DataFrame
+        The metrics table, with run ids ``<recipe>-<train set>-<test set>``.
+    rows : dict
+        Recipe -> row of the paper's tables.
+    metric : see `supervised`
+
+    Returns
+    -------
+    DataFrame
+        ``model``, ``recipe``, ``setting``, ``train``, ``test``, ``published``, ``value``, ``ci_low``, ``ci_high``,
+        ``difference`` (value minus published), fractions; ``n`` and ``classes`` of the test set. A row of the paper without a
+        run is left out; a run without a published number has it as NaN.
+    """
+    parts = metrics["run_id"].str.rsplit("-", n=2, expand=True).set_axis(["recipe", "train", "test"], axis=1)
+    here = metrics.join(parts)[(metrics["metric"] == metric) & parts["recipe"].isin(rows)]
+    here = here.assign(model=here["recipe"].map(rows))
+    table = here.merge(published.supervised(metric), how="left", on=["model", "train", "test"])
+    table["setting"] = "Train-" + table["train"] + " / Test-" + table["test"].replace(COMMON_TEST)
+    table["difference"] = table["value"] - table["published"]
+    pairs = pd.Series(zip(table["train"], table["test"], strict=True), index=table.index)
+    table["order"] = pairs.map({pair: i for i, pair in enumerate(SETTINGS.values())})
+    columns = [
+        "model",
+        "recipe",
+        "setting",
+        "train",
+        "test",
+        "published",
+        "value",
+        "ci_low",
+        "ci_high",
+        "difference",
+        "n",
+        "classes",
+    ]
+    return table.sort_values(["order", "model"], ignore_index=True)[columns]
+
+
+def in_percent(table: pd.DataFrame) -> pd.DataFrame:
+    """Arrange what `beside` returns for print: percent, with the interval in two columns."""
+    percent = 100 * table[["published", "value", "ci_low", "ci_high", "difference"]]
+    percent.columns = ["published", "reproduced", "low", "high", "difference"]
+    return pd.concat([table[["setting", "model"]], percent, table[["n", "classes"]]], axis=1)
+
+
+def sentence(table: pd.DataFrame, metric: str) -> str:
+    """Say what `beside` returns in words, for those who cannot see the figure."""
+    name = metric.replace("_", " ")
+    parts = [f"{row.model} {row.setting} {row.value:.0%} (published {row.published:.0%})" for row in table.itertuples()]
+    return f"Reproduced {name} with published values: " + "; ".join(parts) + "."
+
+
+def recipes_table(rows: dict[str, str]) -> pd.DataFrame:
+    """List the recipes of a profile with the row of the paper that each is shown beside.
+
+    Parameters
+    ----------
+    rows : dict
+        Recipe -> row of Table 3.
+    """
+    loaded = [recipes.load(name) for name in rows]
+    return pd.DataFrame(
+        [
+            {
+                "recipe": r.name,
+                "shown beside": r.paper_row,
+                "timm model": r.model,
+                "input (px)": r.input_size,
+                "epochs": r.epochs,
+                "pretrained": str(r.pretrained),
+            }
+            for r in loaded
+        ]
+    )
+
+
+def review_filters(summary: pd.DataFrame) -> pd.DataFrame:
+    """Put the two review filters beside the paper's section 3.4.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        From `reefcore.review.filter_summary`.
+
+    Returns
+    -------
+    DataFrame
+        ``stage``, ``quantity``, ``published`` (NaN where the paper gives none), ``reproduced``, ``difference``.
+    """
+    printed = published.texts("review")
+    names = {"agreement": "expert agreement (%)"}
+    rows = []
+    for stage in summary.itertuples():
+        for quantity in ("agreement", "annotations", "labels", "sources", "reviewed"):
+            value = getattr(stage, quantity) * (100 if quantity == "agreement" else 1)
+            paper = printed.get(f"{stage.stage}/{quantity}", float("nan"))
+            rows.append((STAGES[stage.stage], names.get(quantity, quantity), paper, value, value - paper))
+    table = pd.DataFrame(rows, columns=["stage", "quantity", "published", "reproduced", "difference"])
+    return table.sort_values("quantity", key=lambda s: s != names["agreement"], kind="stable", ignore_index=True)
+
+
+def splits(summary: pd.DataFrame) -> pd.DataFrame:
+    """Put splits beside the paper's Table 2.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        From `reefcore.splits.summary`.
+
+    Returns
+    -------
+    DataFrame
+        One row per printed split: for each quantity ``<quantity>, published`` and ``<quantity>, here``; the ``difference`` is
+        of the agreement, in percentage points (counts of a sample are not meant to agree).
+    """
+    ours = summary.set_index(["scheme", "part"])
+    rows = []
+    for printed in published.splits().itertuples():
+        part, _, name = printed.split.partition("-")
+        key = (name[:2].rstrip("&"), part.lower()) if name != "W" else ("W", "test")
+        if key not in ours.index:
+            continue
+        here = ours.loc[key]
+        rows.append(
+            {
+                "split": printed.split,
+                "annotations, published": printed.annotations,
+                "annotations, here": here["annotations"],
+                "classes, published": printed.classes,
+                "classes, here": here["classes"],
+                "sources, published": printed.sources,
+                "sources, here": here["sources"],
+                "classes in train, published": printed.classes_in_train,
+                "classes in train, here": here["classes_in_train"],
+                "agreement, published": printed.expert_agreement_pct,
+                "agreement, here": 100 * here["agreement"],
+                "difference": 100 * here["agreement"] - printed.expert_agreement_pct,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def within_minus_across(
+    predictions: pd.DataFrame, annotations: pd.DataFrame, names: list[str], n: int = 1000, seed: int = 0
+) -> pd.DataFrame:
+    """Compute what crossing to other sources costs each model: S1 minus S3, and S2 minus S4, in macro recall.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Of runs ``<recipe>-S1-S1`` and so on.
+    annotations : DataFrame
+        ``annotation_id``, ``source``, ``image``: photos are what is resampled.
+    names : list of str
+        Recipes.
+    n, seed : int
+        Of the bootstrap; the two test sets are resampled independently.
+
+    Returns
+    -------
+    DataFrame
+        ``model``, ``pair``, ``within``, ``across``, ``drop``, ``low``, ``high`` and ``published drop``, in percent or percentage points.
+    """
+    photos = (annotations["source"] + "\x1f" + annotations["image"]).set_axis(annotations["annotation_id"])
+    paper = published.supervised().set_index(["model", "train", "test"])["published"]
+    rows = []
+    for name in names:
+        model = recipes.load(name).paper_row
+        for pair in (("S1", "S3"), ("S2", "S4")):
+            runs = [predictions[predictions["run_id"] == f"{name}-{scheme}-{scheme}"] for scheme in pair]
+            if not all(map(len, runs)):
+                continue
+            scores = [metrics.score(run["y_true"], run["y_pred"])["macro_recall"] for run in runs]
+            draws = [
+                metrics.resample(run["y_true"], run["y_pred"], run["annotation_id"].map(photos), n, seed + i)
+                for i, run in enumerate(runs)
+            ]
+            gap = metrics.difference(*draws).set_index("metric").loc["macro_recall"]
+            printed = [paper.get((model, scheme, scheme), float("nan")) for scheme in pair]
+            values = [*scores, scores[0] - scores[1], gap["ci_low"], gap["ci_high"], printed[0] - printed[1]]
+            rows.append((model, f"{pair[0]} - {pair[1]}", *(100 * value for value in values)))
+    return pd.DataFrame(rows, columns=["model", "pair", "within", "across", "drop", "low", "high", "published drop"])
+
+
+def recall_and_support(
+    predictions: pd.DataFrame, splits: pd.DataFrame, annotations: pd.DataFrame, name: str
+) -> pd.DataFrame:
+    """Join the recall of each class of one recipe to its number of training points, within (S1) and across (S3) sources.
+
+    Returns
+    -------
+    DataFrame
+        ``setting``, ``label``, ``train`` (points of the class in the training part), ``n`` (test points), ``recall``.
+    """
+    labels = annotations.set_index("annotation_id")["label"]
+    parts = []
+    for scheme, setting in (("S1", "within sources (S1)"), ("S3", "across sources (S3)")):
+        run = predictions[predictions["run_id"] == f"{name}-{scheme}-{scheme}"]
+        train = splits.loc[(splits["scheme"] == scheme) & (splits["part"] == "train"), "annotation_id"]
+        counts = train.map(labels).value_counts()
+        table = metrics.per_class(run["y_true"], run["y_pred"])
+        table = table[(table["n"] > 0) & table["label"].isin(counts.index)]
+        parts.append(
+            table.assign(setting=setting, train=table["label"].map(counts))[
+                ["setting", "label", "train", "n", "recall"]
+            ]
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def rare_and_common(support: pd.DataFrame) -> pd.DataFrame:
+    """Average the recall over the third of the classes with the fewest, and with the most, training points.
+
+    Parameters
+    ----------
+    support : DataFrame
+        From `recall_and_support`.
+    """
+    rows = []
+    for setting, table in support.groupby("setting", sort=False):
+        ordered = table.sort_values(["train", "label"])["recall"]
+        third = max(1, len(ordered) // 3)
+        rows.append((setting, ordered.iloc[:third].mean(), ordered.iloc[-third:].mean(), third))
+    return pd.DataFrame(rows, columns=["setting", "rare", "common", "classes"])
+
+
+def confused(predictions: pd.DataFrame, most: int = 10) -> pd.DataFrame:
+    """List the most frequent confusions of one run.
+
+    Returns
+    -------
+    DataFrame
+        ``truth``, ``taken for``, ``points``, ``of`` (points of that truth), ``share``.
+    """
+    cells = metrics.confusion(predictions["y_true"], predictions["y_pred"])
+    long = cells.stack().rename("points").reset_index().set_axis(["truth", "taken for", "points"], axis=1)
+    long["of"] = long["truth"].map(cells.sum(axis=1))
+    wrong = long[(long["truth"] != long["taken for"]) & (long["points"] > 0)]
+    wrong = wrong.assign(share=wrong["points"] / wrong["of"])
+    return wrong.sort_values(["points", "truth", "taken for"], ascending=[False, True, True], ignore_index=True).head(
+        most
+    )

@@ -1,0 +1,222 @@
+"""One function per chart: a table in, a Figure out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RED, canvas
+
+
+def long_tail(counts: pd.Series, minimum: int | None = None) -> Figure:
+    """Draw the number of annotations per taxon on a log scale (paper, Figure 2).
+
+    Parameters
+    ----------
+    counts : Series of int
+        Annotations by taxon, each at least 1.
+    minimum : int, optional
+        The criterion's least number, drawn as a line.
+    """
+    counts = counts.sort_values(kind="stable")
+    figure, (axes,) = canvas(7, max(2.5, 0.19 * len(counts) + 0.8))
+    axes.barh(counts.index, counts, color=BLUE)
+    axes.set(xscale="log", xlabel="annotations (log scale)", ylim=(-0.6, len(counts) - 0.4))
+    axes.tick_params(axis="y", labelsize=8, length=0)
+    for place, count in enumerate(counts):
+        axes.text(count * 1.05, place, f"{count:,}", va="center", fontsize=7, color=GREY)
+    axes.set_xlim(max(0.8, counts.min() * 0.5), counts.max() * 2)
+    if minimum:
+        axes.axvline(minimum, color=RED, lw=1, ls="--")
+        axes.text(minimum, -0.2, f" at least {minimum:,}", color=RED, fontsize=8, va="bottom")
+    return figure
+
+
+def funnel(steps: pd.DataFrame, column: str = "annotations") -> Figure:
+    """Draw what is left after each step of the curation (paper, Figure 5 and section 3.2).
+
+    Parameters
+    ----------
+    steps : DataFrame
+        ``step`` and `column`, first step first.
+    """
+    figure, (axes,) = canvas(7, 0.55 * len(steps) + 0.8)
+    axes.barh(steps["step"], steps[column], color=BLUE, height=0.6)
+    axes.invert_yaxis()
+    axes.set(xlabel=column, xlim=(0, steps[column].max() * 1.2))
+    for place, value in enumerate(steps[column]):
+        axes.text(value, place, f"  {value:,} ({value / steps[column].iloc[0]:.0%})", va="center", fontsize=9)
+    return figure
+
+
+def agreement_steps(table: pd.DataFrame) -> Figure:
+    """Draw expert agreement before and after the two review filters, published beside reproduced.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``stage``, ``published``, ``reproduced`` (fractions).
+    """
+    figure, (axes,) = canvas(6, 3)
+    place = np.arange(len(table))
+    axes.plot(place, 100 * table["published"], "D--", color=GREY, mfc="white", label="published")
+    axes.plot(place, 100 * table["reproduced"], "o-", color=BLUE, label="this profile")
+    axes.set(
+        xticks=place,
+        xticklabels=table["stage"],
+        ylabel="verdicts that are correct (%)",
+        ylim=(50, 102),
+        xlim=(-0.3, len(table) - 0.7),
+    )
+    axes.legend(loc="upper left")
+    return figure
+
+
+def pair_agreement(pairs: pd.DataFrame, threshold: float) -> Figure:
+    """Draw how the agreement of source-label pairs is spread, and where the filter cuts.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        ``agreement`` (fraction) per pair.
+    threshold : float
+        Fraction.
+    """
+    figure, (axes,) = canvas(6, 3)
+    bins = np.arange(0, 101, 10)
+    counts, _ = np.histogram(100 * pairs["agreement"], bins)
+    colours = [ORANGE if right <= 100 * threshold + 1e-9 else BLUE for right in bins[1:]]
+    axes.bar(bins[:-1] + 5, counts, width=9, color=colours)
+    axes.axvline(100 * threshold, color=RED, ls="--", lw=1)
+    axes.text(100 * threshold, counts.max() * 1.02, f"kept from {threshold:.0%} ", color=RED, ha="right", fontsize=9)
+    axes.set(
+        xlabel="agreement of a source-label pair (%)", ylabel="pairs", xlim=(0, 100), ylim=(0, counts.max() * 1.12)
+    )
+    return figure
+
+
+def published_and_reproduced(table: pd.DataFrame, metric: str = "macro_recall") -> Figure:
+    """Draw, per setting, each model's published number beside the one reproduced, with its interval.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``model``, ``setting``, ``published``, ``value``, ``ci_low``, ``ci_high`` (fractions).
+    metric : str
+        What they are.
+    """
+    settings = list(dict.fromkeys(table["setting"]))
+    models = list(dict.fromkeys(table["model"]))
+    figure, (axes,) = canvas(7.5, 4)
+    offset = np.linspace(-0.24, 0.24, len(models)) if len(models) > 1 else [0.0]
+    for model, shift, marker, colour in zip(models, offset, MARKERS, (BLUE, GREEN, RED, ORANGE), strict=False):
+        rows = table[table["model"] == model]
+        x = np.array([settings.index(name) for name in rows["setting"]]) + shift
+        value, low, high = (100 * rows[name].to_numpy() for name in ("value", "ci_low", "ci_high"))
+        axes.errorbar(
+            x,
+            value,
+            [value - low, high - value],
+            fmt=marker,
+            color=colour,
+            capsize=2,
+            ms=5,
+            label=f"{model}, this profile",
+        )
+        axes.plot(x, 100 * rows["published"], marker, mfc="white", mec=GREY, ms=6, label=f"{model}, published")
+    axes.set(
+        xticks=range(len(settings)),
+        ylabel=f"{metric.replace('_', ' ')} (%)",
+        ylim=(0, 100),
+        xlim=(-0.5, len(settings) - 0.5),
+    )
+    axes.set_xticklabels([name.replace(" / ", "\n") for name in settings], fontsize=8)
+    for edge in range(1, len(settings)):
+        axes.axvline(edge - 0.5, color="#DDDDDD", lw=0.8, zorder=0)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
+    return figure
+
+
+def recall_by_support(table: pd.DataFrame) -> Figure:
+    """Draw the recall of each class against its number of training points (paper, Figure 10).
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``setting``, ``label``, ``train`` (training points), ``recall`` (fraction), ``n`` (test points).
+    """
+    figure, all_axes = canvas(8, 3.6, columns=table["setting"].nunique())
+    for axes, (setting, rows) in zip(all_axes, table.groupby("setting", sort=False), strict=True):
+        axes.scatter(
+            rows["train"],
+            100 * rows["recall"],
+            s=12 + 40 * np.sqrt(rows["n"] / rows["n"].max()),
+            color=BLUE,
+            alpha=0.6,
+            lw=0,
+        )
+        thirds = pd.qcut(rows["train"].rank(method="first"), 3, labels=False)
+        for third, part in rows.groupby(thirds.to_numpy()):
+            axes.hlines(
+                100 * part["recall"].mean(),
+                part["train"].min(),
+                part["train"].max(),
+                color=RED,
+                lw=2,
+                label="mean of a third" if third == 0 else None,
+            )
+        axes.set(title=setting, xscale="log", xlabel="training points of the class (log scale)", ylim=(-3, 103))
+    all_axes[0].set_ylabel("recall of the class (%)")
+    all_axes[-1].legend(loc="lower right", fontsize=8)
+    return figure
+
+
+def source_colours(table: pd.DataFrame) -> Figure:
+    """Draw the mean red, green and blue of the photos of each source (paper, Figure 15).
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``source``, ``red``, ``green``, ``blue`` (0 to 255), one row per photo.
+    """
+    middle = table.groupby("source")[["red", "green", "blue"]].median()
+    order = (middle["blue"] - middle["red"]).sort_values().index
+    figure, (axes,) = canvas(8, 3.4)
+    place = table["source"].map({name: i for i, name in enumerate(order)})
+    for name, colour, marker in (("red", RED, "o"), ("green", GREEN, "s"), ("blue", BLUE, "^")):
+        axes.scatter(place, table[name], s=3, color=colour, alpha=0.15, lw=0)
+        axes.plot(range(len(order)), middle.loc[order, name], marker, ms=4, color=colour, label=f"{name} (median)")
+    axes.set(
+        xlabel=f"{len(order)} sources, from red-cast to blue-cast",
+        ylabel="mean value of a photo (0-255)",
+        xticks=[],
+        ylim=(0, 255),
+    )
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
+    return figure
+
+
+def source_map(sources: pd.DataFrame) -> Figure:
+    """Draw where the sources lie (paper, Figure 3).
+
+    Parameters
+    ----------
+    sources : DataFrame
+        ``latitude``, ``longitude`` (WGS84 degrees; a source without them is left out), ``ocean``, ``annotations``.
+    """
+    figure, (axes,) = canvas(8, 3.2)
+    # From 25 E eastward, so that the Pacific is not cut.
+    x = (sources["longitude"] - 25) % 360 + 25
+    for ocean, colour, marker in (("Indo-Pacific", BLUE, "o"), ("Atlantic", ORANGE, "s")):
+        here = sources["ocean"] == ocean
+        size = 12 + 160 * np.sqrt(sources.loc[here, "annotations"] / sources["annotations"].max())
+        axes.scatter(
+            x[here], sources.loc[here, "latitude"], s=size, marker=marker, color=colour, alpha=0.5, lw=0, label=ocean
+        )
+    ticks = np.arange(60, 385, 60)
+    axes.set(xlim=(25, 385), ylim=(-38, 38), xticks=ticks, xlabel="longitude (degrees)", ylabel="latitude (degrees)")
+    axes.set_xticklabels([f"{t if t <= 180 else t - 360:d}" for t in ticks])
+    axes.axhline(0, color="#DDDDDD", lw=0.8, zorder=0)
+    axes.legend(loc="upper right", fontsize=8, markerscale=0.7)
+    return figure

@@ -1,0 +1,151 @@
+"""One look for every figure and table: colour-blind-safe, labelled, saying which profile it is of, with its data attached."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from dataclasses import dataclass
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reefcore.errors import ReefcoreError
+
+# Okabe and Ito's palette: told apart with any colour vision, and in grey.
+BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6E6E6E"
+MARKERS = ("o", "s", "^", "D")
+RC = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "svg.hashsalt": "reefcore",  # ids in the file are then the same each time
+}
+
+
+def canvas(width: float = 7.0, height: float = 4.0, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """Make a figure with a row of axes in the house's style.
+
+    Parameters
+    ----------
+    width, height : float
+        Inches.
+    columns : int
+        Axes side by side, sharing the vertical axis.
+    """
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+        axes = figure.subplots(1, columns, sharey=True, squeeze=False)
+    return figure, list(axes[0])
+
+
+def _link(data: bytes, kind: str, name: str, text: str) -> str:
+    encoded = base64.b64encode(data).decode()
+    return f'<a download="{html.escape(name)}" href="data:{kind};base64,{encoded}">{html.escape(text)}</a>'
+
+
+def _csv(data: pd.DataFrame, name: str) -> str:
+    return _link(data.to_csv(index=False).encode(), "text/csv", f"{name}.csv", "data as CSV")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """HTML that a notebook displays; the text version says what it is."""
+
+    markup: str
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return self.markup
+
+
+def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: pd.DataFrame | None = None) -> Shown:
+    """Show a figure with its caption, its text for those who cannot see it, and its data.
+
+    Parameters
+    ----------
+    figure : Figure
+        Photographs become JPEG, everything else SVG.
+    name : str
+        Of the downloaded file, without ending.
+    caption : str
+    alt : str
+        What the figure shows and its main number.
+    notice : str
+        The profile's sentence, printed into the figure.
+    data : DataFrame, optional
+        What is drawn.
+
+    Raises
+    ------
+    ReefcoreError
+        Where caption or alt is empty.
+    """
+    if not caption.strip() or not alt.strip():
+        raise ReefcoreError(f"the figure {name} has no caption or no alternative text", do="write both")
+    photographs = any(axes.images for axes in figure.axes)
+    # Below the drawing: a watermark across it would hide data.
+    figure.text(0.995, -0.012, notice, ha="right", va="top", fontsize=7, color=GREY)
+    stream = io.BytesIO()
+    with matplotlib.rc_context(RC):
+        if photographs:
+            figure.savefig(
+                stream, format="jpeg", dpi=130, bbox_inches="tight", pil_kwargs={"quality": 82, "optimize": True}
+            )
+        else:
+            figure.savefig(stream, format="svg", bbox_inches="tight", metadata={"Date": None})
+    kind = "image/jpeg" if photographs else "image/svg+xml"
+    encoded = base64.b64encode(stream.getvalue()).decode()
+    links = f" {_csv(data, name)}" if data is not None else ""
+    return Shown(
+        f'<figure class="reef" id="{html.escape(name)}"><img alt="{html.escape(alt)}" src="data:{kind};base64,{encoded}">'
+        f"<figcaption>{html.escape(caption)} <em>{html.escape(notice)}</em>{links}</figcaption></figure>",
+        f"[figure {name}: {alt}]",
+    )
+
+
+def show_table(table: pd.DataFrame, name: str, caption: str, notice: str, formats: dict | None = None) -> Shown:
+    """Show a table with its caption and its data.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Its column names are the printed ones.
+    name, caption, notice : see `show`
+    formats : dict, optional
+        Column -> format specification of its numbers, such as ``{"recall": ".1%"}``; whole numbers get thousands separators.
+    """
+    formats = formats or {}
+
+    def cell(value, spec):
+        if pd.isna(value):
+            return "–"
+        if isinstance(value, str | bool):
+            return html.escape(str(value))
+        return format(value, spec or ("," if float(value).is_integer() else ".3g")).replace("-", "−")
+
+    head = "".join(f'<th scope="col">{html.escape(str(column))}</th>' for column in table)
+    numeric = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td class="number">{cell(v, formats.get(c))}</td>' if number else f"<td>{cell(v, formats.get(c))}</td>"
+            for v, c, number in zip(row, table.columns, numeric, strict=True)
+        )
+        + "</tr>"
+        for row in table.itertuples(index=False)
+    )
+    return Shown(
+        f'<div class="reef-table" id="{html.escape(name)}" role="region" tabindex="0" aria-label="{html.escape(caption)}"><table>'
+        f"<caption>{html.escape(caption)} <em>{html.escape(notice)}</em> {_csv(table, name)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>",
+        f"[table {name}: {len(table)} rows]",
+    )

@@ -1,0 +1,282 @@
+"""Scores of predictions, with intervals that know that the points of one photo are not independent.
+
+Everything here is computed from labels alone (a predictions table), never from a model.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from reefcore.errors import ReefcoreError
+from reefcore.tables import SCHEMES, validate
+
+METRICS = ("macro_recall", "micro_recall", "macro_precision", "macro_f1", "accuracy")
+OVER = ("truth", "truth_or_prediction")
+CHUNK = 200  # resamples at once: bounds the memory of the weights to CHUNK x groups numbers
+
+
+def _codes(y_true, y_pred) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    y_true, y_pred = pd.Series(y_true).astype("str"), pd.Series(y_pred).astype("str")
+    if len(y_true) != len(y_pred):
+        raise ReefcoreError(
+            f"{len(y_true)} true labels but {len(y_pred)} predicted ones", do="give one prediction per point"
+        )
+    if not len(y_true):
+        raise ReefcoreError("there is nothing to score: no predictions", do="check that the run has test points")
+    if y_true.isna().any() or y_pred.isna().any():
+        raise ReefcoreError("a label is missing among the predictions", do="drop or fill the rows without a label")
+    classes = sorted(set(y_true) | set(y_pred))
+    code = {name: i for i, name in enumerate(classes)}
+    return y_true.map(code).to_numpy("int64"), y_pred.map(code).to_numpy("int64"), classes
+
+
+def confusion(y_true, y_pred) -> pd.DataFrame:
+    """Count points by true class (rows) and predicted class (columns), over all classes that occur in either."""
+    true, pred, classes = _codes(y_true, y_pred)
+    counts = np.bincount(true * len(classes) + pred, minlength=len(classes) ** 2).reshape(len(classes), -1)
+    return pd.DataFrame(counts, index=pd.Index(classes, name="truth"), columns=pd.Index(classes, name="prediction"))
+
+
+def _from_confusion(cm: np.ndarray, over: str) -> dict[str, np.ndarray]:
+    """Derive every metric from confusion matrices of shape (..., C, C)."""
+    if over not in OVER:
+        raise ReefcoreError(
+            f"over={over!r} is not a convention for macro averages", do=f"choose one of {', '.join(OVER)}"
+        )
+    hits = np.diagonal(cm, axis1=-2, axis2=-1).astype("float64")
+    truth, prediction, total = cm.sum(-1), cm.sum(-2), cm.sum((-2, -1))
+    counted = truth > 0 if over == "truth" else (truth + prediction) > 0
+
+    def ratio(top, bottom):
+        return np.divide(top, bottom, out=np.zeros_like(hits), where=bottom > 0)
+
+    def macro(values):
+        return (values * counted).sum(-1) / counted.sum(-1)
+
+    accuracy = hits.sum(-1) / total
+    return {
+        "macro_recall": macro(ratio(hits, truth)),
+        "micro_recall": accuracy,
+        "macro_precision": macro(ratio(hits, prediction)),
+        "macro_f1": macro(ratio(2 * hits, truth + prediction)),
+        "accuracy": accuracy,
+    }
+
+
+def score(y_true, y_pred, over: str = "truth") -> dict[str, float]:
+    """Score predicted classes against true ones.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of str, shape (n,)
+        Labels of n points.
+    over : {'truth', 'truth_or_prediction'}
+        The classes a macro average is over. ``'truth'``: the classes that occur among the true labels, which is the
+        paper's definition of macro recall (section 5.1: balanced accuracy; A.4.5: unaffected by absent classes).
+        ``'truth_or_prediction'``: also classes that were only predicted, each counting 0, as the authors' published
+        evaluation code does.
+
+    Returns
+    -------
+    dict
+        ``macro_recall``, ``micro_recall``, ``macro_precision``, ``macro_f1``, ``accuracy``, as fractions in [0, 1]. With
+        one label per point micro recall and accuracy are the same number. A class that is never predicted has precision
+        and F1 of 0 (scikit-learn's ``zero_division=0``); macro F1 is the mean of the per-class F1.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is nothing to score, lengths differ, a label is missing or `over` is unknown.
+
+    Examples
+    --------
+    >>> score(["Porites", "Porites", "Pavona"], ["Porites", "Pavona", "Pavona"])["macro_recall"]
+    0.75
+    """
+    cm = confusion(y_true, y_pred).to_numpy()
+    return {name: float(value) for name, value in _from_confusion(cm, over).items()}
+
+
+def per_class(y_true, y_pred) -> pd.DataFrame:
+    """Compute recall, precision and F1 of each class that occurs in the truth or in the predictions.
+
+    Returns
+    -------
+    DataFrame
+        ``label``, ``n`` (points of that true class), ``predicted`` (points predicted as it), ``recall`` (NaN where the
+        class is absent from the truth), ``precision`` (NaN where it was never predicted), ``f1``; fractions.
+    """
+    cm = confusion(y_true, y_pred)
+    hits, n, predicted = np.diag(cm.to_numpy()), cm.sum(axis=1).to_numpy(), cm.sum(axis=0).to_numpy()
+    with np.errstate(invalid="ignore"):
+        recall, precision = hits / n, hits / predicted
+    f1 = 2 * hits / (n + predicted)
+    return pd.DataFrame(
+        {
+            "label": cm.index.to_numpy("str"),
+            "n": n,
+            "predicted": predicted,
+            "recall": recall,
+            "precision": precision,
+            "f1": f1,
+        }
+    )
+
+
+def resample(y_true, y_pred, groups, n: int = 1000, seed: int = 0, over: str = "truth") -> pd.DataFrame:
+    """Draw bootstrap values of every metric by resampling whole groups (photos) with replacement.
+
+    A group's points are kept together, so the interval widens where the points of one photo resemble each other. The
+    work is one sparse product: resample counts (draws x groups) times the groups' confusion matrices (groups x cells).
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of str, shape (points,)
+    groups : array-like, shape (points,)
+        The photo (or source) of each point.
+    n : int
+        Draws.
+    seed : int
+    over : see `score`. In each draw the average is over the classes that occur in it.
+
+    Returns
+    -------
+    DataFrame, shape (n, 5)
+        One column per metric.
+    """
+    if n < 1:
+        raise ReefcoreError(f"n={n} draws cannot be made", do="choose n of at least 1")
+    true, pred, classes = _codes(y_true, y_pred)
+    group, names = pd.factorize(pd.Series(groups), sort=True)
+    if len(group) != len(true):
+        raise ReefcoreError(f"{len(group)} groups for {len(true)} points", do="give one group per point")
+    if (group < 0).any():
+        raise ReefcoreError("a point has no group", do="give the photo of every point")
+    size = len(classes)
+    counts = sparse.coo_array(
+        (np.ones(len(true)), (group, true * size + pred)), shape=(len(names), size * size)
+    ).tocsr()
+    rng = np.random.default_rng(seed)
+    parts = []
+    for start in range(0, n, CHUNK):
+        draws = min(CHUNK, n - start)
+        weights = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=draws)
+        cells = (counts.T @ weights.T).T.reshape(draws, size, size)
+        parts.append(pd.DataFrame(_from_confusion(cells, over)))
+    return pd.concat(parts, ignore_index=True)
+
+
+def bootstrap(
+    y_true, y_pred, groups, n: int = 1000, seed: int = 0, over: str = "truth", level: float = 0.95
+) -> pd.DataFrame:
+    """Give every metric a percentile bootstrap interval by resampling groups (photos), not points.
+
+    Parameters
+    ----------
+    y_true, y_pred, groups, n, seed, over : see `resample`
+    level : float
+        Coverage of the interval, in (0, 1).
+
+    Returns
+    -------
+    DataFrame
+        ``metric``, ``value``, ``ci_low``, ``ci_high``; fractions in [0, 1].
+    """
+    values = score(y_true, y_pred, over)
+    low, high = _interval(resample(y_true, y_pred, groups, n, seed, over), level)
+    names = list(values)
+    return pd.DataFrame(
+        {"metric": names, "value": list(values.values()), "ci_low": low[names].array, "ci_high": high[names].array}
+    )
+
+
+def _interval(draws, level: float):
+    if not 0 < level < 1:
+        raise ReefcoreError(f"level={level} is not a coverage", do="choose a level between 0 and 1, such as 0.95")
+    return draws.quantile((1 - level) / 2), draws.quantile((1 + level) / 2)
+
+
+def difference(first: pd.DataFrame, second: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+    """Give an interval to the difference of two runs' metrics from their bootstrap draws (first minus second).
+
+    For two test sets the draws are independent. For one test set draw both with the same groups and seed: the same
+    photos are then in draw i of both, and the difference is paired.
+
+    Parameters
+    ----------
+    first, second : DataFrame
+        From `resample`, with the same number of draws.
+
+    Returns
+    -------
+    DataFrame
+        ``metric``, ``value`` (mean of the draws' differences), ``ci_low``, ``ci_high``; in [-1, 1].
+    """
+    draws = first - second
+    low, high = _interval(draws, level)
+    return pd.DataFrame(
+        {
+            "metric": draws.columns.to_numpy("str"),
+            "value": draws.mean().array,
+            "ci_low": low.array,
+            "ci_high": high.array,
+        }
+    )
+
+
+def evaluate(
+    predictions: pd.DataFrame,
+    annotations: pd.DataFrame,
+    scheme: str | None = None,
+    n: int = 1000,
+    seed: int = 0,
+    over: str = "truth",
+) -> pd.DataFrame:
+    """Turn a predictions table, from any program, into the metrics table.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        The predictions table; may hold several runs.
+    annotations : DataFrame
+        With ``annotation_id``, ``source`` and ``image``: the photo of each point, for the interval.
+    scheme : {'S1', 'S2', 'S3', 'S4', 'W'}, optional
+        The test set the predictions are for. By default the end of each ``run_id`` (``...-S1``).
+    n, seed, over : see `bootstrap`.
+
+    Returns
+    -------
+    DataFrame
+        The metrics table; ``n`` is the number of test points, ``classes`` the number of classes among their true labels.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a prediction is for an annotation that is not in `annotations`, or a run's test set is not known.
+    """
+    predictions = validate(predictions, "predictions")
+    photos = (annotations["source"] + "\x1f" + annotations["image"]).set_axis(annotations["annotation_id"])
+    photos = photos[~photos.index.duplicated()]
+    parts = []
+    for run, rows in predictions.groupby("run_id", sort=True):
+        test = scheme or str(run).rsplit("-", 1)[-1]
+        if test not in SCHEMES:
+            raise ReefcoreError(
+                f"the test set of run {run} is not known",
+                do=f"end its run_id in one of -{', -'.join(SCHEMES)}, or say scheme=",
+            )
+        groups = rows["annotation_id"].map(photos)
+        if groups.isna().any():
+            stray = rows.loc[groups.isna(), "annotation_id"]
+            raise ReefcoreError(
+                f"{len(stray)} predictions of run {run} are for annotations that are not known, the first being {stray.iloc[0]}",
+                do="give the annotations the predictions were made for",
+            )
+        table = bootstrap(rows["y_true"], rows["y_pred"], groups, n, seed, over)
+        parts.append(table.assign(run_id=run, scheme=test, n=len(rows), classes=rows["y_true"].nunique()))
+    if not parts:
+        raise ReefcoreError("there is nothing to score: no predictions", do="check that the run has test points")
+    columns = ["run_id", "scheme", "metric", "value", "ci_low", "ci_high", "n", "classes"]
+    return validate(pd.concat(parts, ignore_index=True)[columns], "metrics")

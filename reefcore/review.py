@@ -1,0 +1,156 @@
+"""Expert verdicts -> agreement -> what to keep (paper sections 3.4 and A.2.2-A.2.3).
+
+Agreement is micro-averaged: verdicts `correct` among all verdicts, so that `low_quality` and `hard_to_decide` count
+against it, as the authors computed it. Nothing is relabelled; annotations are only kept or not.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reefcore import curation
+from reefcore.errors import ReefcoreError
+
+#: The paper's thresholds (section 3.4): step 1 drops what is strictly under MIN_SOURCE or MIN_LABEL, step 2 pairs under MIN_PAIR.
+MIN_SOURCE, MIN_LABEL, MIN_PAIR = 0.5, 0.5, 0.7
+
+
+def agreement(reviews: pd.DataFrame, annotations: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Compute expert agreement per group.
+
+    Parameters
+    ----------
+    reviews : DataFrame
+        The reviews table; an annotation reviewed twice counts twice.
+    annotations : DataFrame
+        With ``annotation_id`` and the columns of `by`.
+    by : list of str
+        Such as ``["source"]``, ``["label"]``, ``["source", "label"]``, or ``[]`` for one figure over all.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `by`, ``reviewed`` (verdicts), ``correct`` (verdicts) and ``agreement`` (fraction in [0, 1]).
+
+    Raises
+    ------
+    ReefcoreError
+        Where reviews are for annotations that are not there.
+    """
+    known = annotations.drop_duplicates("annotation_id").set_index("annotation_id")
+    stray = ~reviews["annotation_id"].isin(known.index)
+    if stray.any():
+        raise ReefcoreError(
+            f"{stray.sum()} reviews are for annotations that are not known, the first being {reviews.loc[stray, 'annotation_id'].iloc[0]}",
+            do="give the annotations that were reviewed",
+        )
+    joined = reviews[["annotation_id", "verdict"]].join(known[by], on="annotation_id")
+    joined["is_correct"] = joined["verdict"] == "correct"
+    keys = by or [pd.Series("all", index=joined.index, name="all")]
+    table = joined.groupby(keys, sort=True)["is_correct"].agg(reviewed="size", correct="sum").reset_index()
+    return table.assign(agreement=table["correct"] / table["reviewed"])
+
+
+def filter_by_review(
+    annotations: pd.DataFrame,
+    reviews: pd.DataFrame,
+    min_source: float = MIN_SOURCE,
+    min_label: float = MIN_LABEL,
+    min_pair: float = MIN_PAIR,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Apply the two review filters.
+
+    Step 1 drops every source with an agreement under `min_source` over all its labels and every label with an agreement
+    under `min_label` over all sources; both are decided on the same reviews, before anything is dropped. Step 2 keeps,
+    of what is left, the source-label pairs with at least `min_pair`. What was never reviewed is kept in step 1 (there is
+    no evidence against it) and not in step 2 (there is none for it).
+
+    Parameters
+    ----------
+    annotations : DataFrame
+        Annotations of hard corals: ``annotation_id``, ``source``, ``label``.
+    reviews : DataFrame
+        The reviews table; reviews of other annotations are left aside.
+    min_source, min_label, min_pair : float
+        Fractions in [0, 1].
+
+    Returns
+    -------
+    quality : DataFrame
+        ``annotation_id``, ``source``, ``label``, ``step1``, ``step2`` (bool: kept after that step).
+    dropped : DataFrame
+        ``step``, ``what`` (source, label, pair), ``source``, ``label``, ``reviewed``, ``agreement``, ``reason``: every
+        thing dropped and why.
+    """
+    for name, value in {"min_source": min_source, "min_label": min_label, "min_pair": min_pair}.items():
+        if not 0 <= value <= 1:
+            raise ReefcoreError(f"{name}={value} is not a fraction", do="give a number between 0 and 1")
+    reviews = reviews[reviews["annotation_id"].isin(annotations["annotation_id"])]
+    quality = annotations[["annotation_id", "source", "label"]].reset_index(drop=True)
+    dropped = []
+    quality["step1"] = True
+    for what, minimum in (("source", min_source), ("label", min_label)):
+        table = agreement(reviews, annotations, [what])
+        low = table[table["agreement"] < minimum]
+        quality["step1"] &= ~quality[what].isin(low[what])
+        dropped.append(low.assign(step=1, what=what, minimum=minimum))
+    pairs = agreement(reviews, annotations, ["source", "label"])
+    pairs = quality[["source", "label", "step1"]].drop_duplicates().merge(pairs, how="left", on=["source", "label"])
+    low = pairs[pairs["step1"] & ~(pairs["agreement"] >= min_pair)]
+    keys = pd.MultiIndex.from_frame(quality[["source", "label"]])
+    quality["step2"] = quality["step1"] & ~keys.isin(pd.MultiIndex.from_frame(low[["source", "label"]]))
+    dropped.append(low.assign(step=2, what="pair", minimum=min_pair))
+    dropped = pd.concat(dropped, ignore_index=True)
+    said = [
+        "never reviewed" if pd.isna(value) else f"agreement {value:.0%} of {reviewed:.0f} is under {minimum:.0%}"
+        for value, reviewed, minimum in zip(dropped["agreement"], dropped["reviewed"], dropped["minimum"], strict=True)
+    ]
+    columns = ["step", "what", "source", "label", "reviewed", "agreement", "reason"]
+    return quality, dropped.assign(reason=said).reindex(columns=columns)
+
+
+def filter_summary(quality: pd.DataFrame, reviews: pd.DataFrame) -> pd.DataFrame:
+    """Summarise the filters as the paper's section 3.4 does.
+
+    Returns
+    -------
+    DataFrame
+        One row per stage (``all``, ``step1``, ``step2``): ``annotations``, ``labels``, ``sources``, ``reviewed`` (verdicts),
+        ``agreement`` (fraction).
+    """
+    rows = []
+    for stage in ("all", "step1", "step2"):
+        kept = quality if stage == "all" else quality[quality[stage]]
+        verdicts = reviews.loc[reviews["annotation_id"].isin(kept["annotation_id"]), "verdict"]
+        share = (verdicts == "correct").mean() if len(verdicts) else float("nan")
+        rows.append((stage, len(kept), kept["label"].nunique(), kept["source"].nunique(), len(verdicts), share))
+    return pd.DataFrame(rows, columns=["stage", "annotations", "labels", "sources", "reviewed", "agreement"])
+
+
+def quality(annotations: pd.DataFrame, reviews: pd.DataFrame, site: str = "", **criteria) -> pd.DataFrame:
+    """Decide for each hard-coral annotation of the benchmark which filters it passes.
+
+    Parameters
+    ----------
+    annotations, reviews : DataFrame
+        The tables.
+    site : str
+        The held-out source (Al-Wajh in the paper): labelled by experts, so neither judged by the label criteria nor
+        filtered; of it, the labels that the other sources keep count.
+    **criteria
+        See `reefcore.curation.label_criteria`.
+
+    Returns
+    -------
+    DataFrame
+        ``annotation_id``, ``source``, ``image``, ``label``, ``site``, ``step1``, ``step2`` (bool).
+    """
+    away = annotations["source"] == site
+    curated, _ = curation.curate(annotations[~away], **criteria)
+    kept, _ = filter_by_review(curated, reviews)
+    table = kept.merge(curated[["annotation_id", "image"]], on="annotation_id").assign(site=False)
+    there = curation.drop_duplicates(curation.hard_corals(annotations[away]))[0]
+    there = there[there["label"].isin(set(table.loc[table["step1"], "label"]))]
+    there = there[["annotation_id", "source", "image", "label"]].assign(site=True, step1=True, step2=True)
+    columns = ["annotation_id", "source", "image", "label", "site", "step1", "step2"]
+    return pd.concat([table[columns], there[columns]]).sort_values("annotation_id", ignore_index=True)

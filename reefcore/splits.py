@@ -1,0 +1,290 @@
+"""The benchmark's splits: within sources (S1, S2), across sources (S3, S4) and the held-out site (W) (paper section 4).
+
+An image is never in two parts of a scheme, nor a source in two parts of S3 or S4.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+from iterstrat.ml_stratifiers import MultilabelStratifiedShuffleSplit
+
+from reefcore.errors import ReefcoreError
+from reefcore.tables import validate
+
+TEST_SOURCES, VAL_SOURCES = 7, 17  # paper, section 4.2
+
+
+def _table(annotations: pd.DataFrame, scheme: str, part) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"annotation_id": annotations["annotation_id"].array, "scheme": scheme, "part": np.asarray(part)}
+    )
+
+
+def _ordered(annotations: pd.DataFrame) -> pd.DataFrame:
+    """Sort by id: iterative stratification depends on the order of its rows, and a user's file may come in any order."""
+    missing = [name for name in ("annotation_id", "source", "image", "label") if name not in annotations]
+    if missing:
+        raise ReefcoreError(f"annotations lack {', '.join(missing)}", do="give the annotations table")
+    if annotations["label"].isna().any():
+        raise ReefcoreError(
+            "an annotation without a label cannot be stratified",
+            do="keep the labelled ones: annotations.dropna(subset='label')",
+        )
+    if annotations["annotation_id"].duplicated().any():
+        raise ReefcoreError("an annotation stands twice", do="drop duplicates first: reefcore.curation.drop_duplicates")
+    return annotations.sort_values("annotation_id", kind="stable", ignore_index=True)
+
+
+def _share(presence: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """Choose `size` of the rows of a multi-hot matrix, stratified by its columns."""
+    if size < 1:
+        return np.array([], dtype=int)
+    # A column that is everywhere or nowhere tells nothing; without it the iteration is shorter and no less balanced.
+    varied = presence[:, (presence.min(0) != presence.max(0))]
+    if not varied.shape[1]:
+        return np.sort(np.random.default_rng(seed).permutation(len(presence))[:size])
+    splitter = MultilabelStratifiedShuffleSplit(n_splits=1, test_size=size, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn's warning on classes with one member is the normal case here
+        return np.sort(next(splitter.split(np.zeros(len(varied)), varied))[1])
+
+
+def within_source(
+    annotations: pd.DataFrame, seed: int = 0, test: float = 0.2, val: float = 0.1, keep=None
+) -> pd.DataFrame:
+    """Split the images of each source, stratified by the labels on them (S1; and S2 where `keep` is given).
+
+    Multilabel stratified shuffle split (Sechidis et al., 2011, doi:10.1007/978-3-642-23808-6_10) per source, on images
+    (section 4.1). S2 has the image assignment of S1, restricted to the annotations in `keep`: an image that is for
+    testing in one is for testing in the other, so that the two can be compared.
+
+    Parameters
+    ----------
+    annotations : DataFrame
+        ``annotation_id``, ``source``, ``image``, ``label``; row order does not matter.
+    seed : int
+    test, val : float
+        Fraction of each source's images, to within a few: iterative stratification trades the exact size for the balance
+        of labels. A source with too few images is all training.
+    keep : collection of annotation_id, optional
+        The annotations of S2: those that pass both review filters.
+
+    Returns
+    -------
+    DataFrame
+        The splits table.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a label is missing, an annotation stands twice, or the fractions leave nothing to train on.
+    """
+    if min(test, val) < 0 or test + val >= 1:
+        raise ReefcoreError(
+            f"test={test} and val={val} leave nothing to train on", do="give fractions that sum to less than 1"
+        )
+    annotations = _ordered(annotations)
+    part = np.full(len(annotations), "train", dtype=object)
+    for number, (_, rows) in enumerate(annotations.groupby("source", sort=True)):
+        presence = pd.crosstab(rows["image"], rows["label"]).gt(0)
+        images, hot = presence.index.to_numpy(), presence.to_numpy("int8")
+        chosen = _share(hot, round(test * len(images)), seed + number)
+        rest = np.setdiff1d(np.arange(len(images)), chosen)
+        second = rest[_share(hot[rest], round(val * len(images)), seed + number)]
+        part[rows.index[rows["image"].isin(images[chosen])]] = "test"
+        part[rows.index[rows["image"].isin(images[second])]] = "val"
+    table = _table(annotations, "S1", part)
+    if keep is not None:
+        table = pd.concat([table, table[table["annotation_id"].isin(keep)].assign(scheme="S2")], ignore_index=True)
+    return validate(table, "splits")
+
+
+def allocate_sources(
+    annotations: pd.DataFrame, agreement: pd.Series, n_test: int = TEST_SOURCES, n_val: int = VAL_SOURCES, seed: int = 0
+) -> pd.Series:
+    """Allocate whole sources to train, val and test (section 4.2).
+
+    Test sources are selected first, "to prioritize high expert agreement and maximize class overlap with training";
+    validation sources next, "to maintain overlap with both". The paper gives no algorithm; this one is greedy. A source
+    can be taken only while every label it has stays in at least one source for training. Of those that can be taken, the one
+    that adds the most labels not yet in the part, weighted by its agreement, is taken.
+
+    Parameters
+    ----------
+    annotations : DataFrame
+        ``source``, ``label`` of the eligible annotations.
+    agreement : Series
+        Expert agreement (fraction) by source.
+    n_test, n_val : int
+    seed : int
+        Breaks ties.
+
+    Returns
+    -------
+    Series
+        Part by source.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there are not enough sources to take from.
+    """
+    sources = sorted(annotations["source"].unique())
+    if n_test + n_val >= len(sources):
+        raise ReefcoreError(
+            f"{n_test} test and {n_val} validation sources cannot be taken from {len(sources)} sources",
+            do="take fewer, or bring more sources",
+        )
+    labels = annotations.groupby("source")["label"].unique().map(set)
+    tie = dict(zip(sources, np.random.default_rng(seed).random(len(sources)), strict=True))
+    part = pd.Series("train", index=sources)
+    for name, wanted in (("test", n_test), ("val", n_val)):
+        covered: set = set()
+        for _ in range(wanted):
+            train = part.index[part == "train"]
+            holders = pd.Series([label for source in train for label in labels[source]]).value_counts()
+            free = [source for source in train if all(holders[label] > 1 for label in labels[source])]
+            if not free:
+                raise ReefcoreError(
+                    f"no source can be taken for {name} without losing a label from training",
+                    do=f"ask for fewer than {wanted} {name} sources",
+                )
+            best = max(free, key=lambda s: (agreement.get(s, 0.0) ** 2 * (1 + len(labels[s] - covered)), tie[s]))
+            part[best] = name
+            covered |= labels[best]
+    return part
+
+
+def across_sources(
+    annotations: pd.DataFrame,
+    seed: int = 0,
+    keep=None,
+    agreement: pd.Series | None = None,
+    n_test: int = TEST_SOURCES,
+    n_val: int = VAL_SOURCES,
+) -> pd.DataFrame:
+    """Split by whole sources (S3; and S4 where `keep` is given).
+
+    Both schemes share val and test, which hold only annotations in `keep` where it is given (Val-S3&S4 and Test-S3&S4 of
+    Table 2); Train-S3 has every annotation of the training sources, Train-S4 those in `keep`. Annotations of val or
+    test sources that are not in `keep` are in neither.
+
+    Parameters
+    ----------
+    annotations : DataFrame
+        ``annotation_id``, ``source``, ``image``, ``label``.
+    seed : int
+    keep : collection of annotation_id, optional
+        Annotations that pass both review filters.
+    agreement : Series, optional
+        Expert agreement by source (see `allocate_sources`); by default every source counts the same.
+    n_test, n_val : int
+        Numbers of sources.
+
+    Returns
+    -------
+    DataFrame
+        The splits table.
+    """
+    annotations = _ordered(annotations)
+    kept = annotations["annotation_id"].isin(keep) if keep is not None else pd.Series(True, index=annotations.index)
+    eligible = annotations[kept]
+    if agreement is None:
+        agreement = pd.Series(1.0, index=sorted(annotations["source"].unique()))
+    part = annotations["source"].map(allocate_sources(eligible, agreement, n_test, n_val, seed)).fillna("train")
+    table = _table(annotations, "S3", part)[(kept | (part == "train")).to_numpy()]
+    if keep is not None:
+        table = pd.concat([table, table[table["annotation_id"].isin(keep)].assign(scheme="S4")], ignore_index=True)
+    return validate(table, "splits")
+
+
+def held_out(annotations: pd.DataFrame) -> pd.DataFrame:
+    """Put every annotation of a held-out site in the test part of scheme W (section 4.2, Test-W)."""
+    return validate(_table(_ordered(annotations), "W", "test"), "splits")
+
+
+def make(
+    annotations: pd.DataFrame,
+    quality: pd.DataFrame,
+    seed: int = 0,
+    n_test: int = TEST_SOURCES,
+    n_val: int = VAL_SOURCES,
+) -> pd.DataFrame:
+    """Make every scheme of the benchmark.
+
+    Parameters
+    ----------
+    annotations : DataFrame
+        The annotations table, duplicates or not.
+    quality : DataFrame
+        From `reefcore.review.quality`.
+    seed, n_test, n_val : see `across_sources`
+
+    Returns
+    -------
+    DataFrame
+        The splits table: S1-S4 of what passes step 1 of the review (S2 and S4: and step 2), W of the held-out site.
+    """
+    site = quality[quality["site"]]
+    pool = quality[quality["step1"] & ~quality["site"]]
+    keep = set(pool.loc[pool["step2"], "annotation_id"])
+    # The share of a source's annotations that passed stands for its agreement: the reviews are in `quality` by now.
+    passed = pool.groupby("source")["step2"].mean()
+    parts = [within_source(pool, seed, keep=keep), across_sources(pool, seed, keep, passed, n_test, n_val)]
+    if len(site):
+        parts.append(held_out(site))
+    return validate(pd.concat(parts, ignore_index=True), "splits")
+
+
+def summary(splits: pd.DataFrame, annotations: pd.DataFrame, reviews: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Summarise splits as the paper's Table 2 does.
+
+    Returns
+    -------
+    DataFrame
+        ``scheme``, ``part``, ``annotations``, ``classes``, ``sources``, ``images``, ``agreement`` (fraction of verdicts that
+        are correct; NaN without reviews), ``classes_in_train`` (classes of the part that its training part has too; for W,
+        that Train-S3 has).
+    """
+    joined = splits.merge(annotations[["annotation_id", "source", "image", "label"]], on="annotation_id")
+    verdicts = None if reviews is None else reviews.set_index("annotation_id")["verdict"].eq("correct")
+    rows = []
+    for (scheme, part), here in joined.groupby(["scheme", "part"], sort=True):
+        train = joined[(joined["scheme"] == ("S3" if scheme == "W" else scheme)) & (joined["part"] == "train")]
+        said = None if verdicts is None else verdicts[verdicts.index.isin(here["annotation_id"])]
+        rows.append(
+            {
+                "scheme": scheme,
+                "part": part,
+                "annotations": len(here),
+                "classes": here["label"].nunique(),
+                "sources": here["source"].nunique(),
+                "images": len(here[["source", "image"]].drop_duplicates()),
+                "agreement": said.mean() if said is not None and len(said) else np.nan,
+                "classes_in_train": len(set(here["label"]) & set(train["label"])),
+            }
+        )
+    table = pd.DataFrame(rows)
+    order = {"train": 0, "val": 1, "test": 2}
+    return table.sort_values(
+        ["scheme", "part"], key=lambda s: s.map(order) if s.name == "part" else s, ignore_index=True
+    )
+
+
+def leaks(splits: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:
+    """Count images and sources that stand in more than one part of a scheme.
+
+    Returns
+    -------
+    DataFrame
+        ``scheme``, ``images`` and ``sources`` in more than one part; images is 0 for every scheme, sources for S3, S4 and W.
+    """
+    joined = splits.merge(annotations[["annotation_id", "source", "image"]], on="annotation_id")
+    rows = []
+    for scheme, here in joined.groupby("scheme", sort=True):
+        images = here.groupby(["source", "image"])["part"].nunique().gt(1).sum()
+        rows.append((scheme, int(images), int(here.groupby("source")["part"].nunique().gt(1).sum())))
+    return pd.DataFrame(rows, columns=["scheme", "images", "sources"])
