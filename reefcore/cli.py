@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 import time
 from pathlib import Path
@@ -19,8 +20,12 @@ from reefcore.errors import ReefcoreError
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return the exit code."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, format="%(message)s")
+    _log(logging.INFO if options.verbose else logging.WARNING)
     try:
+        if options.with_parent:
+            from reefcore.parallel import end_with_parent
+
+            end_with_parent(os.getppid())
         return options.command(options) or 0
     except ReefcoreError as error:
         if options.debug:
@@ -34,6 +39,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
+def _log(level: int) -> None:
+    """Show what the library logs on standard error, and nothing of other libraries."""
+    logger = logging.getLogger("reefcore")
+    logger.setLevel(level)
+    logger.handlers = [logging.StreamHandler()]
+    logger.propagate = False
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "reefcore", description="The ReefNet Companion: from point annotations to a rendered book."
@@ -41,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"reefcore {__version__}")
     parser.add_argument("--debug", action="store_true", help="show where an error comes from")
     parser.add_argument("--verbose", action="store_true", help="say what is being made")
+    parser.add_argument(
+        "--with-parent", action="store_true", help="end when the calling program (make, Snakemake) ends"
+    )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     def command(group, name: str, function, help: str, **options) -> argparse.ArgumentParser:
@@ -245,7 +261,9 @@ def _status(options) -> int:
 def _book_build(options) -> None:
     from reefcore.workflow import book
 
-    print(book.build())
+    folder = book.build()
+    print("\n".join(book.times()))
+    print(f"Open {folder / 'index.html'}")
 
 
 def _book_check(options) -> int:

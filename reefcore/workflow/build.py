@@ -19,7 +19,7 @@ from reefcore.errors import ReefcoreError
 from reefcore.files import share, write_json
 from reefcore.profiles import Profile
 from reefcore.workflow import keys, notebook, steps
-from reefcore.workflow.project import code_version, find_profile, fingerprint
+from reefcore.workflow.project import RECORD, code_version, find_profile, fingerprint
 
 BOOK = "book/chapters"  # where the book looks for the executed notebooks
 _RUN_BY = ("project.py", "notebook.py", "engine.py")  # the part of the workflow that a page goes through
@@ -185,7 +185,8 @@ def ensure(chapter: Chapter, output: Path, workers: int = steps.WORKERS) -> dict
         path.unlink(missing_ok=True)
         executed, failed = output / f"{chapter.name}.ipynb", top / "build" / "failed" / f"{chapter.name}.ipynb"
         began, start = time.perf_counter(), datetime.datetime.now(datetime.UTC)
-        notebook.execute(chapter.notebook, chapter.given, executed, cwd=top, failed=failed)
+        env = {RECORD: path.name}
+        notebook.execute(chapter.notebook, chapter.given, executed, cwd=top, failed=failed, env=env)
         failed.unlink(missing_ok=True)
         declared = notebook.parameters(notebook.read(chapter.notebook), chapter.notebook.name)
         record = {
@@ -295,9 +296,12 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
 
 
 def _command(*parts) -> str:
-    """Write the command of a job for the shell; `exec`, so that the parent of the job is Snakemake and no shell."""
-    words = map(shlex.quote, map(str, (sys.executable, "-m", "reefcore", "job", *parts)))
-    return f"exec {' '.join(words)}"
+    """Write the command of a job for the shell; `exec`, so that the parent of the job is Snakemake and no shell.
+
+    One thread of linear algebra for each: two processes with two threads each would slow both down.
+    """
+    words = map(shlex.quote, map(str, (sys.executable, "-m", "reefcore", "--with-parent", "job", *parts)))
+    return f"exec env OMP_NUM_THREADS=1 {' '.join(words)}"
 
 
 def _relative(path: Path) -> str:

@@ -35,7 +35,7 @@ class Engine(NBClientEngine):
 
     @classmethod
     def execute_managed_notebook(
-        cls, nb_man, kernel_name, *, ran, connection_file, start_timeout, execution_timeout, env, kernel_cwd, **kwargs
+        cls, nb_man, kernel_name, *, ran, connection_file, kernel, start_timeout=60, execution_timeout=None, **kwargs
     ):
         ran.append(nb_man.nb)
         config = Config()
@@ -53,7 +53,7 @@ class Engine(NBClientEngine):
             coalesce_streams=True,  # else how printed text is cut into pieces depends on timing
             log=logger,
             config=config,
-        ).execute(env=env, cwd=kernel_cwd)
+        ).execute(**kernel)
 
 
 papermill_engines.register(NAME, Engine)

@@ -16,6 +16,7 @@ import importlib.metadata
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -239,12 +240,14 @@ def locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def take(path: Path) -> int | None:
-    """Take a lock without waiting: a file descriptor that holds it until closed, or None where another has it."""
-    handle = _open_lock(path)
-    if not _flock(handle, wait=False):
-        os.close(handle)
-        return None
+def take(path: Path, patience: float = 2.0) -> int | None:
+    """Take a lock, waiting some seconds at most: a file descriptor that holds it until closed, or None."""
+    handle, until = _open_lock(path), time.monotonic() + patience
+    while not _flock(handle, wait=False):  # the children of a killed build end a moment after it
+        if time.monotonic() > until:
+            os.close(handle)
+            return None
+        time.sleep(0.1)
     os.ftruncate(handle, 0)
     os.pwrite(handle, str(os.getpid()).encode(), 0)
     return handle

@@ -166,7 +166,7 @@ def settle(given: dict, declared: dict[str, Parameter], where: str | Path) -> di
     Parameters
     ----------
     given : dict
-        Name -> value; text is read as the declared type asks (``"1e-4"`` a float, ``'["a"]'`` a list, ``false`` a bool).
+        Name -> value; text is read as the declared type asks (``"1e-4"`` float, ``'["a"]'`` a list, ``false`` a bool).
     declared : dict
         Of `parameters`.
     where : str or path
@@ -200,6 +200,7 @@ def execute(
     *,
     cwd: str | Path | None = None,
     failed: str | Path | None = None,
+    env: dict[str, str] | None = None,
     timeout: float = 3600,
 ) -> None:
     """Run a notebook over papermill and save the result, whole or not at all.
@@ -218,6 +219,8 @@ def execute(
         The folder to run it in; by default the current one.
     failed : path, optional
         Where an unfinished notebook is saved.
+    env : dict, optional
+        Environment variables for the kernel, besides those of this process.
     timeout : float
         Seconds a single cell may take.
 
@@ -227,48 +230,14 @@ def execute(
         One sentence with the chapter, the code cell's number and the error: where a parameter is wrong, a cell raises
         or exits, the kernel dies or does not start, or the time is up.
     """
-    from papermill import execute_notebook
-
-    from reefcore.workflow import engine
-
     where = Path(notebook)
     source = read(where)
     settled = settle(given or {}, parameters(source, where.name), where.name)
     cwd = Path(cwd or Path.cwd()).resolve()
-    for attempt in range(1, STARTS + 1):
-        ran, reason = [], None
-        with tempfile.TemporaryDirectory(prefix="reef") as short:
-            env = os.environ | {
-                "IPYTHONDIR": f"{short}/ipython",
-                "PYTHONHASHSEED": "0",
-                "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            }
-            try:
-                execute_notebook(
-                    copy.deepcopy(source),
-                    None,
-                    parameters=settled,
-                    engine_name=engine.NAME,
-                    kernel_name="python3",
-                    language="python",
-                    progress_bar=False,
-                    start_timeout=60,
-                    ran=ran,
-                    connection_file=f"{short}/k.json",
-                    execution_timeout=timeout,
-                    env=env,
-                    cwd=None,
-                    kernel_cwd=str(cwd),
-                )
-            except (
-                Exception
-            ) as error:  # whatever papermill, nbclient, zmq or the kernel raise, the notebook did not finish
-                reason = error
-        executed = ran[0] if ran else copy.deepcopy(source)
-        begun = [cell for cell in executed.cells if cell.metadata.get("papermill", {}).get("start_time")]
-        if not (reason and not begun and attempt < STARTS):
+    for _ in range(STARTS):
+        executed, begun, problem = _attempt(source, settled, cwd, env or {}, timeout)
+        if begun or not problem:
             break
-    problem = _problem(executed, begun, reason, timeout)
     _scrub(executed, cwd)
     if problem:
         if failed:
@@ -277,7 +246,40 @@ def execute(
     _write(executed, Path(out))
 
 
-def _problem(executed, begun: list, reason: Exception | None, timeout: float) -> str | None:
+def _attempt(source, settled: dict, cwd: Path, env: dict, timeout: float):
+    """Run a notebook once: the notebook as far as it came, whether a cell was begun, and what went wrong, if any."""
+    from papermill import execute_notebook
+
+    from reefcore.workflow import engine
+
+    ran, reason = [], None
+    with tempfile.TemporaryDirectory(prefix="reef") as short:
+        steady = {"IPYTHONDIR": f"{short}/ipython", "PYTHONHASHSEED": "0", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+        errors = Path(short) / "stderr"
+        with errors.open("wb") as stderr:
+            try:
+                execute_notebook(
+                    copy.deepcopy(source),
+                    None,
+                    settled,
+                    engine_name=engine.NAME,
+                    kernel_name="python3",
+                    language="python",
+                    progress_bar=False,
+                    ran=ran,
+                    connection_file=f"{short}/k.json",
+                    execution_timeout=timeout,
+                    kernel={"env": os.environ | steady | env, "cwd": str(cwd), "stderr": stderr},
+                )
+            except Exception as error:  # papermill, nbclient, zmq and the kernel each raise their own
+                reason = error
+        last = errors.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+    executed = ran[0] if ran else copy.deepcopy(source)
+    begun = [cell for cell in executed.cells if cell.metadata.get("papermill", {}).get("start_time")]
+    return executed, bool(begun), _problem(executed, begun, reason, timeout, last)
+
+
+def _problem(executed, begun: list, reason: Exception | None, timeout: float, last: str) -> str | None:
     """Say in one sentence why a run is not a success; None where it is one."""
     code = [
         c for c in executed.cells if c.cell_type == "code" and "injected-parameters" not in c.metadata.get("tags", [])
@@ -291,7 +293,10 @@ def _problem(executed, begun: list, reason: Exception | None, timeout: float) ->
         place = f"code cell {numbers[-1]}" if numbers else "the notebook did not start"
         kind = type(reason).__name__
         if kind == "DeadKernelError":
-            return f"{place}: the kernel died (DeadKernelError), as when memory runs out or the code ends the process"
+            why = (
+                f"its last words: {_one_line(last)}" if last else "as when memory runs out or the code ends the process"
+            )
+            return f"{place}: the kernel died (DeadKernelError), {why}"
         if kind == "CellTimeoutError":
             return f"{place}: it took longer than {timeout:g} s (CellTimeoutError)"
         return f"{place}: {kind}: {_one_line(reason)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -16,6 +17,8 @@ from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet
 from reefcore.profiles import Profile
 from reefcore.workflow import keys, steps
+
+RECORD = "REEFCORE_RECORD"  # tells a notebook the name of the record that will lie beside it
 
 
 def open(profile: str | Path | Profile = "sample", seed: int | None = None) -> Project:
@@ -129,20 +132,23 @@ class Project:
                 "inputs " + (", ".join(f"{name} {hash_[:8]}" for name, hash_ in sorted(self._used.items())) or "none"),
                 f"run time {time.perf_counter() - self._opened:.1f} s",
             ],
+            os.environ.get(RECORD),
         )
 
 
 class Provenance:
-    """The last line of a page."""
+    """The last line of a page; `record` is the file beside it that says more, where the workflow runs the notebook."""
 
-    def __init__(self, notice: str, parts: list[str]):
-        self.notice, self.parts = notice, parts
+    def __init__(self, notice: str, parts: list[str], record: str | None = None):
+        self.notice, self.parts, self.record = notice, parts, record
 
     def __repr__(self) -> str:
         return f"{self.notice} {' · '.join(self.parts)}"
 
     def _repr_html_(self) -> str:
-        return f'<p class="provenance"><em>{html.escape(self.notice)}</em> {html.escape(" · ".join(self.parts))}</p>'
+        more = f' · <a href="{html.escape(self.record)}">everything else</a>' if self.record else ""
+        line = html.escape(" · ".join(self.parts))
+        return f'<p class="provenance"><em>{html.escape(self.notice)}</em> {line}{more}</p>'
 
 
 def fingerprint(record: dict, output: str) -> str:

@@ -288,6 +288,9 @@ def ensure(profile: Profile, folder: Path, name: str, workers: int = WORKERS) ->
             return record
         logger.info("Making %s (%s).", name, profile.name)
         path.unlink(missing_ok=True)
+        for output in step.outputs:  # what a killed process left half written
+            for left in (folder / output).parent.glob(f".{Path(output).stem}.*.tmp*"):
+                left.unlink(missing_ok=True)
         began = time.perf_counter()
         step.build(profile, folder, workers)
         if absent := [output for output in step.outputs if not (folder / output).exists()]:

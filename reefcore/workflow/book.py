@@ -1,0 +1,273 @@
+"""The book: rendered from executed chapters by Jupyter Book, and checked as a reader without a network meets it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import yaml
+
+from reefcore.errors import ReefcoreError
+from reefcore.files import write_json
+from reefcore.workflow import build as workflow
+from reefcore.workflow import keys
+
+HTML = "book/_build/html"
+_JUPYTER_BOOK = """
+import os, sys
+from jupyter_book.cli.main import main
+from reefcore.parallel import end_with_parent
+end_with_parent(os.getppid())
+sys.exit(main())
+"""
+
+
+def build() -> Path:
+    """Render the book where something changed: from scratch, with warnings as errors, so that a failure stays one.
+
+    Returns
+    -------
+    Path
+        The folder with ``index.html``.
+
+    Raises
+    ------
+    ReefcoreError
+        With what Jupyter Book warns of; or where a chapter was not run.
+    """
+    top = keys.root()
+    book, html = top / "book", top / HTML
+    for page in pages():
+        if page.startswith("chapters/") and not (book / f"{page}.ipynb").exists():
+            raise ReefcoreError(f"the chapter {page} was not run", do="type `make book`, or `reefcore run all` before")
+    sources = [p for p in sorted(book.rglob("*")) if p.is_file() and "_build" not in p.parts and p.suffix != ".json"]
+    made_of = {str(p.relative_to(top)): keys.digest(p) for p in [top / "_config.yml", *sources]} | keys.environment()
+    key, record = keys.key_of(made_of), html.with_name("record.json")
+    if keys.fresh(record, html.parent, key):
+        return html
+    handle = workflow.lock()
+    try:
+        shutil.rmtree(html.parent, ignore_errors=True)
+        options = ["--config", str(top / "_config.yml"), "--path-output", str(book), "-W", "-n", "--keep-going"]
+        command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(book), *options]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=top)
+        text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+        if done.returncode or not (html / "index.html").exists():
+            shutil.rmtree(html.parent, ignore_errors=True)
+            told = [
+                line.replace(f"{top}/", "") for line in text.splitlines() if re.search(r"WARNING|ERROR|Error", line)
+            ]
+            raise ReefcoreError(
+                "Jupyter Book did not build the book:\n  " + "\n  ".join(told or text.splitlines()[-5:])
+            )
+        for data in sorted((book / "chapters").glob("*.json")):
+            shutil.copy(data, html / "chapters" / data.name)
+        write_json({"key": key, "ingredients": made_of, "outputs": keys.describe(html.parent, ["html"])}, record)
+    finally:
+        keys.release(handle)
+    return html
+
+
+def times() -> list[str]:
+    """Say how long each chapter took when it was last run, a line each."""
+    found = [(page, keys.read_record(keys.root() / "book" / f"{page}.json")) for page in pages()]
+    return [f"{page:32}{record['seconds']:7.1f} s" for page, record in found if record]
+
+
+def pages() -> list[str]:
+    """List the pages of the table of contents, without endings, in order."""
+
+    def walk(node) -> list[str]:
+        if isinstance(node, list):
+            return [page for item in node for page in walk(item)]
+        own = [node[name] for name in ("root", "file") if name in node]
+        return own + [page for name in ("parts", "chapters", "sections") for page in walk(node.get(name, []))]
+
+    return walk(yaml.safe_load((keys.root() / "book" / "_toc.yml").read_text(encoding="utf-8")))
+
+
+# ------------------------------------------------------------------------------------------------------------ check
+
+_AWAY = re.compile(r"(?:[a-z]+:)?//", re.IGNORECASE)
+_CSS_AWAY = re.compile(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s]+)""", re.IGNORECASE)
+_JS_AWAY = re.compile(r"""(?:import\s*\(|importScripts\(|\.src\s*=|fetch\()\s*["'`](?:https?:)?//[^"'`]+""")
+_MACHINE = re.compile(r"(?<![\w./:~-])/(?:home|Users|root|tmp|work|mnt|opt|var|private)/[\w.-]+|[A-Z]:\\\\?Users\\")
+_TEXT = {".html", ".ipynb", ".json", ".txt", ".md", ".csv"}
+_LOADED = {"stylesheet", "preload", "icon", "modulepreload", "preconnect", "dns-prefetch", "manifest", "prefetch"}
+
+
+@dataclass
+class _Page(HTMLParser):
+    """What the checks want to know of a page."""
+
+    anchors: set[str] = field(default_factory=set)
+    links: list[str] = field(default_factory=list)
+    resources: list[str] = field(default_factory=list)
+    no_alt: list[str] = field(default_factory=list)
+    images: int = 0
+    errors: int = 0
+    words: int = 0
+    provenance: list[str] = field(default_factory=list)
+    inline: list[str] = field(default_factory=list)
+
+    def __post_init__(self):
+        super().__init__()
+        self._inside: list[str] = []
+        self._article = self._provenance = False
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        classes = set((given.get("class") or "").split())
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        elif tag == "link" and _LOADED & set((given.get("rel") or "").split()):
+            self.resources.append(given.get("href") or "")
+        elif tag in ("script", "img", "iframe", "embed", "source", "video", "audio", "track", "input") and given.get(
+            "src"
+        ):
+            self.resources.append(given["src"])
+        self.resources += [part.split()[0] for part in (given.get("srcset") or "").split(",") if part.strip()]
+        if tag == "object" and given.get("data"):
+            self.resources.append(given["data"])
+        if tag == "img":
+            self.images += 1
+            if not (given.get("alt") or "").strip():
+                self.no_alt.append((given.get("src") or "")[:80])
+        if given.get("style"):
+            self.inline.append(given["style"])
+        self.errors += bool({"traceback", "stderr"} & classes and "output" in classes)
+        if tag in ("script", "style"):
+            self._inside.append(tag)
+        if tag == "article":
+            self._article = True
+        if tag == "p" and "provenance" in classes:
+            self._provenance = True
+            self.provenance.append("")
+
+    def handle_endtag(self, tag):
+        if self._inside and tag == self._inside[-1]:
+            self._inside.pop()
+        if tag == "article":
+            self._article = False
+        if tag == "p":
+            self._provenance = False
+
+    def handle_data(self, data):
+        if self._inside:
+            self.inline.append(data)
+        elif self._article:
+            self.words += len(data.split())
+        if self._provenance:
+            self.provenance[-1] += data
+
+
+def check(folder: str | Path | None = None) -> dict:
+    """Check a rendered book.
+
+    Every page of the table of contents is there and says something; nothing is loaded from elsewhere; links and anchors
+    inside the book lead somewhere; images have alternative text; no error, warning or path of the machine shows; each
+    chapter ends with where it comes from and says its profile.
+
+    Parameters
+    ----------
+    folder : path, optional
+        By default where `build` puts it.
+
+    Returns
+    -------
+    dict
+        ``problems`` (sentences), ``pages``, ``links``, ``images``, ``bytes``, ``summary``.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is no book.
+    """
+    folder = Path(folder or keys.root() / HTML)
+    if not (folder / "index.html").exists():
+        raise ReefcoreError("there is no rendered book here", folder, "type `make book`")
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    parsed: dict[Path, _Page] = {}
+    for path in files:
+        if path.suffix == ".html" and "_static" not in path.relative_to(folder).parts:
+            parsed[path.resolve()] = page = _Page()
+            page.feed(path.read_text(encoding="utf-8"))
+    problems = []
+    for path, page in parsed.items():
+        problems += [f"{path.relative_to(folder.resolve())}: {text}" for text in _page_problems(path, page, parsed)]
+    for path in files:
+        problems += [f"{path.relative_to(folder)}: {text}" for text in _file_problems(path)]
+    for name in pages():
+        page = parsed.get((folder / f"{name}.html").resolve())
+        if page is None:
+            problems.append(f"{name}: the table of contents names it, and it is not there")
+        else:
+            problems += [f"{name}.html: {text}" for text in _chapter_problems(folder, name, page)]
+    counts = {
+        "pages": len(parsed),
+        "links": sum(len(page.links) for page in parsed.values()),
+        "images": sum(page.images for page in parsed.values()),
+        "bytes": sum(path.stat().st_size for path in files),
+    }
+    verdict = f"{len(problems)} problems" if problems else "no problems"
+    summary = "{pages} pages, {links} links, {images} images, {megabytes:.1f} MB: {verdict}.".format(
+        **counts, megabytes=counts["bytes"] / 1e6, verdict=verdict
+    )
+    return {"problems": problems, **counts, "summary": summary}
+
+
+def _page_problems(path: Path, page: _Page, parsed: dict[Path, _Page]) -> list[str]:
+    found = [f"loads {address} from elsewhere" for address in page.resources if _AWAY.match(address)]
+    found += [f"the image {name or '?'} has no alternative text" for name in page.no_alt]
+    found += [f"{page.errors} cells show an error or a warning"] if page.errors else []
+    for text in page.inline:
+        found += [f"loads {away} from elsewhere" for away in _CSS_AWAY.findall(text)]
+        found += [f"a script loads from elsewhere: {away[:80]}" for away in _JS_AWAY.findall(text)]
+    for address in {*page.links, *page.resources}:
+        parts = urlsplit(address)
+        if parts.scheme or parts.netloc:
+            continue
+        target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+        target = target / "index.html" if target.is_dir() else target
+        if not target.exists():
+            found.append(f"{address} leads nowhere")
+        elif parts.fragment and target in parsed and unquote(parts.fragment) not in parsed[target].anchors:
+            found.append(f"{address} leads to no such place")
+    return sorted(found)
+
+
+def _file_problems(path: Path) -> list[str]:
+    found = []
+    if path.suffix in (".css", ".js"):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        pattern = _CSS_AWAY if path.suffix == ".css" else _JS_AWAY
+        found += [f"loads {away[:80]} from elsewhere" for away in pattern.findall(text)]
+    if path.suffix in _TEXT or path.name == "searchindex.js":
+        text = path.read_text(encoding="utf-8", errors="replace")
+        own = [str(folder) for folder in (keys.root(), Path.home(), Path(sys.prefix)) if len(folder.parts) > 2]
+        found += [f"names a folder of this machine: {name}" for name in sorted({*_MACHINE.findall(text)})]
+        found += [f"names a folder of this machine: {name}" for name in own if f"{name}/" in text]
+        found += ["shows a traceback"] if "Traceback (most recent call last)" in text else []
+    return found
+
+
+def _chapter_problems(folder: Path, name: str, page: _Page) -> list[str]:
+    found = ["says next to nothing"] if page.words < 10 else []
+    if name.startswith("chapters/"):
+        record = keys.read_record(folder / f"{name}.json")
+        if record is None:
+            found.append("its machine-readable record is missing")
+        elif len(page.provenance) != 1:
+            found.append(f"has {len(page.provenance)} lines of provenance instead of one")
+        else:
+            for text in (record["notice"], f"profile {record['profile']}", f"seed {record['seed']}"):
+                if text not in page.provenance[0]:
+                    found.append(f"its line of provenance does not say {text!r}")
+    return found
