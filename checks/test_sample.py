@@ -1,0 +1,95 @@
+"""Checks of the built sample profile, run after `make book`: does the miniature show what the paper is about?
+
+Not part of `make test`: they need the whole sample and its trained models.
+"""
+
+import pytest
+
+from reefcore import comparison, covariates, curation, published, review, splits, workflow
+from reefcore.sample import survey, taxa
+
+
+@pytest.fixture(scope="module")
+def project():
+    return workflow.open("sample")
+
+
+@pytest.fixture(scope="module")
+def annotations(project):
+    return project.table("annotations")
+
+
+def test_sources_places_and_layouts(project, annotations):
+    sources = project.table("sources")
+    assert len(sources) == published.text("dataset/sources") + 1
+    assert sources["ecoregion"].nunique() == published.text("dataset/ecoregions")
+    away = sources[sources["source"] != survey.SITE]
+    assert away["layout"].value_counts().to_dict() == survey.LAYOUTS
+    assert (sources["megapixels"].min(), away["megapixels"].median(), sources["megapixels"].max()) == (0.2, 12.0, 27.0)
+    assert sources["source"].str.startswith("sample-").all()
+    counts = annotations["ecoregion"].value_counts()
+    assert set(counts.index[:4]) >= {"Hawaii", "Samoa Islands"} and counts.iloc[0] > 10 * counts.iloc[-1]
+
+
+def test_disk(project):
+    files = [path for path in project.folder.rglob("*") if path.is_file() and path.parts[-2] != "predictions"]
+    assert sum(path.stat().st_size for path in files if path.suffix != ".npy") < 150e6
+
+
+def test_long_tail_and_criteria(project, annotations):
+    elsewhere = annotations[annotations["source"] != survey.SITE]
+    corals = curation.drop_duplicates(curation.hard_corals(elsewhere))[0]
+    criteria = curation.label_criteria(corals)
+    kept = criteria[criteria["kept"]]
+    assert len(kept) == published.text("dataset/labels")
+    assert kept["annotations"].max() >= 100 * kept["annotations"].min()
+    assert kept.iloc[0]["label"] == "Porites"
+
+
+def test_oceans_are_kept_apart(project):
+    truth = project.table("truth").merge(project.table("annotations")[["annotation_id", "source"]].drop_duplicates())
+    ocean = truth["source"].map(project.table("sources").set_index("source")["ocean"])
+    lives = truth["taxon"].map(taxa.table().set_index("taxon")["ocean"])
+    corals = lives.notna() & (lives != "both")
+    assert (lives[corals] == ocean[corals]).all()
+
+
+def test_raw_labels_come_in_many_spellings(annotations):
+    per_label = annotations.dropna(subset="label").groupby("label")["label_raw"].nunique()
+    assert (per_label > 1).sum() > 25 and annotations["label"].notna().mean() > 0.99
+
+
+def test_review_climbs_as_in_the_paper(project, annotations):
+    reviews = project.table("reviews")
+    curated, _ = curation.curate(annotations[annotations["source"] != survey.SITE])
+    quality, _ = review.filter_by_review(curated, reviews)
+    summary = review.filter_summary(quality, reviews).set_index("stage")
+    assert summary.at["all", "reviewed"] == pytest.approx(9000, rel=0.1)
+    for stage in ("all", "step1", "step2"):
+        assert 100 * summary.at[stage, "agreement"] == pytest.approx(published.text(f"review/{stage}/agreement"), abs=4)
+    assert summary.at["step1", "labels"] == published.text("review/step1/labels")
+
+
+def test_splits_leak_nothing(project, annotations):
+    leaks = splits.leaks(project.table("splits"), annotations.drop_duplicates("annotation_id")).set_index("scheme")
+    assert (leaks["images"] == 0).all() and (leaks.loc[["S3", "S4", "W"], "sources"] == 0).all()
+
+
+def test_colour_casts_differ_by_source(project):
+    colours, skipped = covariates.table(project.table("images"), project.photos)
+    assert not len(skipped)
+    by_source = colours.groupby("source")[["red", "green", "blue"]]
+    assert (by_source.mean().std() > 1.5 * by_source.std().mean()).all()
+
+
+def test_crossing_sources_costs_recall_and_rare_taxa_are_worse(project, annotations):
+    predictions = project.table("predictions", columns=["run_id", "annotation_id", "y_true", "y_pred"])
+    points = annotations.drop_duplicates("annotation_id")
+    drops = comparison.within_minus_across(predictions, points, list(project.profile.recipes), 1000, project.seed)
+    assert (drops["low"] > 0).all(), drops
+    convolutional = drops[drops["model"].isin(["EfficientNet", "ResNet", "ConvNeXt"])]
+    assert len(convolutional) >= 4 and (convolutional["drop"] >= 10).all(), drops
+    for name in project.profile.recipes:
+        support = comparison.recall_and_support(predictions, project.table("splits"), points, name)
+        thirds = comparison.rare_and_common(support)
+        assert (thirds["rare"] < thirds["common"]).all(), thirds
