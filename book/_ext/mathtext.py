@@ -1,4 +1,4 @@
-"""Formulas for the book as SVG, drawn by matplotlib: no script from elsewhere, and the LaTeX is the alternative text."""
+"""Formulas for the book as SVG, drawn by matplotlib: nothing is fetched, and the LaTeX is the alternative text."""
 
 import base64
 import html
