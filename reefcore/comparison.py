@@ -25,8 +25,8 @@ def beside(metrics: pd.DataFrame, rows: dict[str, str], metric: str = "macro_rec
     -------
     DataFrame
         ``model``, ``recipe``, ``setting``, ``train``, ``test``, ``published``, ``value``, ``ci_low``, ``ci_high``,
-        ``difference`` (value minus published), fractions; ``n`` and ``classes`` of the test set. A row of the paper without a
-        run is left out; a run without a published number has it as NaN.
+        ``difference`` (value minus published), fractions; ``n`` and ``classes`` of the test set. A row of the paper
+        without a run is left out; a run without a published number has it as NaN.
     """
     parts = metrics["run_id"].str.rsplit("-", n=2, expand=True).set_axis(["recipe", "train", "test"], axis=1)
     here = metrics.join(parts)[(metrics["metric"] == metric) & parts["recipe"].isin(rows)]
@@ -127,8 +127,8 @@ def splits(summary: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per printed split: for each quantity ``<quantity>, published`` and ``<quantity>, here``; the ``difference`` is
-        of the agreement, in percentage points (counts of a sample are not meant to agree).
+        One row per printed split: for each quantity ``<quantity>, published`` and ``<quantity>, here``; the
+        ``difference`` is of the agreement, in percentage points (counts of a sample are not meant to agree).
     """
     ours = summary.set_index(["scheme", "part"])
     rows = []
@@ -176,7 +176,8 @@ def within_minus_across(
     Returns
     -------
     DataFrame
-        ``model``, ``pair``, ``within``, ``across``, ``drop``, ``low``, ``high`` and ``published drop``, in percent or percentage points.
+        ``model``, ``pair``, ``within``, ``across``, ``drop``, ``low``, ``high`` and ``published drop``, in percent or
+        percentage points.
     """
     photos = (annotations["source"] + "\x1f" + annotations["image"]).set_axis(annotations["annotation_id"])
     paper = published.supervised().set_index(["model", "train", "test"])["published"]
@@ -202,7 +203,7 @@ def within_minus_across(
 def recall_and_support(
     predictions: pd.DataFrame, splits: pd.DataFrame, annotations: pd.DataFrame, name: str
 ) -> pd.DataFrame:
-    """Join the recall of each class of one recipe to its number of training points, within (S1) and across (S3) sources.
+    """Join each class's recall under one recipe to its number of training points, within (S1) and across (S3) sources.
 
     Returns
     -------

@@ -26,7 +26,8 @@ def drop_duplicates(annotations: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFra
     Returns
     -------
     kept, dropped : DataFrame
-        `dropped` has the column ``twin``: the annotation_id that stayed. Rows of `kept` are in the order of `annotations`.
+        `dropped` has the column ``twin``: the annotation_id that stayed. Rows of `kept` are in the order of
+        `annotations`.
     """
     by = ["image", "row", "column", "label_raw"]
     ordered = annotations.sort_values(IDENTITY, kind="stable")

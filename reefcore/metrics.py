@@ -81,9 +81,9 @@ def score(y_true, y_pred, over: str = "truth") -> dict[str, float]:
     Returns
     -------
     dict
-        ``macro_recall``, ``micro_recall``, ``macro_precision``, ``macro_f1``, ``accuracy``, as fractions in [0, 1]. With
-        one label per point micro recall and accuracy are the same number. A class that is never predicted has precision
-        and F1 of 0 (scikit-learn's ``zero_division=0``); macro F1 is the mean of the per-class F1.
+        ``macro_recall``, ``micro_recall``, ``macro_precision``, ``macro_f1``, ``accuracy``, as fractions in [0, 1].
+        With one label per point micro recall and accuracy are the same number. A class that is never predicted has
+        precision and F1 of 0 (scikit-learn's ``zero_division=0``); macro F1 is the mean of the per-class F1.
 
     Raises
     ------
@@ -249,7 +249,8 @@ def evaluate(
     Returns
     -------
     DataFrame
-        The metrics table; ``n`` is the number of test points, ``classes`` the number of classes among their true labels.
+        The metrics table; ``n`` is the number of test points, ``classes`` the number of classes among their true
+        labels.
 
     Raises
     ------
@@ -271,7 +272,7 @@ def evaluate(
         if groups.isna().any():
             stray = rows.loc[groups.isna(), "annotation_id"]
             raise ReefcoreError(
-                f"{len(stray)} predictions of run {run} are for annotations that are not known, the first being {stray.iloc[0]}",
+                f"{len(stray)} predictions of run {run} are for unknown annotations, such as {stray.iloc[0]}",
                 do="give the annotations the predictions were made for",
             )
         table = bootstrap(rows["y_true"], rows["y_pred"], groups, n, seed, over)

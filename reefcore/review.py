@@ -11,7 +11,8 @@ import pandas as pd
 from reefcore import curation
 from reefcore.errors import ReefcoreError
 
-#: The paper's thresholds (section 3.4): step 1 drops what is strictly under MIN_SOURCE or MIN_LABEL, step 2 pairs under MIN_PAIR.
+#: The paper's thresholds (section 3.4): step 1 drops what is strictly under MIN_SOURCE or MIN_LABEL, step 2 pairs
+#: under MIN_PAIR.
 MIN_SOURCE, MIN_LABEL, MIN_PAIR = 0.5, 0.5, 0.7
 
 
@@ -38,13 +39,14 @@ def agreement(reviews: pd.DataFrame, annotations: pd.DataFrame, by: list[str]) -
         Where reviews are for annotations that are not there.
     """
     known = annotations.drop_duplicates("annotation_id").set_index("annotation_id")
+    reviews = reviews[["annotation_id", "verdict"]]
     stray = ~reviews["annotation_id"].isin(known.index)
     if stray.any():
         raise ReefcoreError(
-            f"{stray.sum()} reviews are for annotations that are not known, the first being {reviews.loc[stray, 'annotation_id'].iloc[0]}",
+            f"{stray.sum()} reviews are for annotations that are not known, such as {reviews[stray].iloc[0, 0]}",
             do="give the annotations that were reviewed",
         )
-    joined = reviews[["annotation_id", "verdict"]].join(known[by], on="annotation_id")
+    joined = reviews.join(known[by], on="annotation_id")
     joined["is_correct"] = joined["verdict"] == "correct"
     keys = by or [pd.Series("all", index=joined.index, name="all")]
     table = joined.groupby(keys, sort=True)["is_correct"].agg(reviewed="size", correct="sum").reset_index()
@@ -62,8 +64,8 @@ def filter_by_review(
 
     Step 1 drops every source with an agreement under `min_source` over all its labels and every label with an agreement
     under `min_label` over all sources; both are decided on the same reviews, before anything is dropped. Step 2 keeps,
-    of what is left, the source-label pairs with at least `min_pair`. What was never reviewed is kept in step 1 (there is
-    no evidence against it) and not in step 2 (there is none for it).
+    of what is left, the source-label pairs with at least `min_pair`. What was never reviewed is kept in step 1 (there
+    is no evidence against it) and not in step 2 (there is none for it).
 
     Parameters
     ----------
@@ -115,8 +117,8 @@ def filter_summary(quality: pd.DataFrame, reviews: pd.DataFrame) -> pd.DataFrame
     Returns
     -------
     DataFrame
-        One row per stage (``all``, ``step1``, ``step2``): ``annotations``, ``labels``, ``sources``, ``reviewed`` (verdicts),
-        ``agreement`` (fraction).
+        One row per stage (``all``, ``step1``, ``step2``): ``annotations``, ``labels``, ``sources``, ``reviewed``
+        (verdicts), ``agreement`` (fraction).
     """
     rows = []
     for stage in ("all", "step1", "step2"):

@@ -24,7 +24,7 @@ def _table(annotations: pd.DataFrame, scheme: str, part) -> pd.DataFrame:
 
 
 def _ordered(annotations: pd.DataFrame) -> pd.DataFrame:
-    """Sort by id: iterative stratification depends on the order of its rows, and a user's file may come in any order."""
+    """Sort by id: iterative stratification depends on the order of rows, and a user's file may come in any."""
     missing = [name for name in ("annotation_id", "source", "image", "label") if name not in annotations]
     if missing:
         raise ReefcoreError(f"annotations lack {', '.join(missing)}", do="give the annotations table")
@@ -67,8 +67,8 @@ def within_source(
         ``annotation_id``, ``source``, ``image``, ``label``; row order does not matter.
     seed : int
     test, val : float
-        Fraction of each source's images, to within a few: iterative stratification trades the exact size for the balance
-        of labels. A source with too few images is all training.
+        Fraction of each source's images, to within a few: iterative stratification trades the exact size for the
+        balance of labels. A source with too few images is all training.
     keep : collection of annotation_id, optional
         The annotations of S2: those that pass both review filters.
 
@@ -109,8 +109,8 @@ def allocate_sources(
 
     Test sources are selected first, "to prioritize high expert agreement and maximize class overlap with training";
     validation sources next, "to maintain overlap with both". The paper gives no algorithm; this one is greedy. A source
-    can be taken only while every label it has stays in at least one source for training. Of those that can be taken, the one
-    that adds the most labels not yet in the part, weighted by its agreement, is taken.
+    can be taken only while every label it has stays in at least one source for training. Of those that can be taken,
+    the one that adds the most labels not yet in the part, weighted by its agreement, is taken.
 
     Parameters
     ----------
@@ -168,9 +168,9 @@ def across_sources(
 ) -> pd.DataFrame:
     """Split by whole sources (S3; and S4 where `keep` is given).
 
-    Both schemes share val and test, which hold only annotations in `keep` where it is given (Val-S3&S4 and Test-S3&S4 of
-    Table 2); Train-S3 has every annotation of the training sources, Train-S4 those in `keep`. Annotations of val or
-    test sources that are not in `keep` are in neither.
+    Both schemes share val and test, which hold only annotations in `keep` where it is given (Val-S3&S4 and Test-S3&S4
+    of Table 2); Train-S3 has every annotation of the training sources, Train-S4 those in `keep`. Annotations of val
+    or test sources that are not in `keep` are in neither.
 
     Parameters
     ----------
@@ -245,9 +245,9 @@ def summary(splits: pd.DataFrame, annotations: pd.DataFrame, reviews: pd.DataFra
     Returns
     -------
     DataFrame
-        ``scheme``, ``part``, ``annotations``, ``classes``, ``sources``, ``images``, ``agreement`` (fraction of verdicts that
-        are correct; NaN without reviews), ``classes_in_train`` (classes of the part that its training part has too; for W,
-        that Train-S3 has).
+        ``scheme``, ``part``, ``annotations``, ``classes``, ``sources``, ``images``, ``agreement`` (fraction of
+        verdicts that are correct; NaN without reviews), ``classes_in_train`` (classes of the part that its training
+        part has too; for W, that Train-S3 has).
     """
     joined = splits.merge(annotations[["annotation_id", "source", "image", "label"]], on="annotation_id")
     verdicts = None if reviews is None else reviews.set_index("annotation_id")["verdict"].eq("correct")
@@ -280,7 +280,8 @@ def leaks(splits: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``scheme``, ``images`` and ``sources`` in more than one part; images is 0 for every scheme, sources for S3, S4 and W.
+        ``scheme``, ``images`` and ``sources`` in more than one part; images is 0 for every scheme, sources for S3, S4
+        and W.
     """
     joined = splits.merge(annotations[["annotation_id", "source", "image"]], on="annotation_id")
     rows = []

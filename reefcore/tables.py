@@ -147,7 +147,7 @@ def annotation_ids(frame: pd.DataFrame) -> pd.Series:
 
 
 def complete(frame: pd.DataFrame) -> pd.DataFrame:
-    """Give an annotations table every column of its schema, in order (missing ones empty), and its ids; extras follow."""
+    """Give an annotations table its ids and all columns of its schema, in order, missing ones empty; extras follow."""
     schema = SCHEMAS["annotations"]
     frame = frame.copy()
     for name, column in schema.columns.items():
@@ -200,7 +200,9 @@ def check(
             cases = errors.failure_cases
         cases = cases[cases["index"].notna()]
         if not len(cases):
-            raise ReefcoreError(f"a table of {table} has a column of the wrong type", do="check the types of its columns")
+            raise ReefcoreError(
+                f"a table of {table} has a column of the wrong type", do="check the types of its columns"
+            )
         bad = cases["index"].astype(int)
         columns = cases["column"].where(cases["schema_context"] == "Column", "")
         sentences = (_sentence(case) for case in cases.itertuples())
@@ -216,7 +218,8 @@ def _sentence(case) -> str:
     if check_ == "not_nullable":
         return "is empty"
     if check_.startswith(("coerce_dtype", "dtype")):
-        wanted = "a whole number" if "int" in check_.lower() else "a number" if "float" in check_ else "a value of another type"
+        kind = check_.lower()
+        wanted = "a whole number" if "int" in kind else "a number" if "float" in kind else "of the right type"
         return f"{value!r} is not {wanted}"
     if "unique" in check_:
         return "stands twice"

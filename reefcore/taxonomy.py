@@ -71,7 +71,7 @@ def taxa() -> pd.DataFrame:
 
 
 def ocean_of(realm: str | None) -> str | None:
-    """Tell whose coral fauna a MEOW realm has: ``'Atlantic'`` or ``'Indo-Pacific'``; None where the realm is unknown."""
+    """Tell whose coral fauna a MEOW realm has: ``'Atlantic'`` or ``'Indo-Pacific'``; None where it is unknown."""
     if realm is None or pd.isna(realm):
         return None
     return "Atlantic" if realm in ATLANTIC_REALMS else "Indo-Pacific"
@@ -94,7 +94,8 @@ def match_labels(labels, ocean: str | None = None) -> pd.DataFrame:
     """Match labels as sources write them to taxa (genus, or family for Fungiidae) and benthic categories.
 
     A label is tried, in this order, as a listed alias of the ocean (old names, vernaculars, codes, misspellings), as an
-    accepted genus, by any word that is one, and as a misspelling of an accepted genus. Codes match only as a whole label.
+    accepted genus, by any word that is one, and as a misspelling of an accepted genus. Codes match only as a whole
+    label.
 
     Parameters
     ----------

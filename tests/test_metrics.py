@@ -133,7 +133,7 @@ def test_evaluate_makes_the_metrics_table_from_predictions_alone():
         (lambda: metrics.evaluate(predictions("m"), annotations()), "the test set of run m is not known"),
         (
             lambda: metrics.evaluate(predictions(), annotations().head(3)),
-            "1 predictions of run m-S1-S1 are for annotations that",
+            "1 predictions of run m-S1-S1 are for unknown annotations",
         ),
         (lambda: metrics.evaluate(predictions().head(0), annotations()), "there is nothing to score"),
     ],

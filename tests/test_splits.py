@@ -48,7 +48,7 @@ def test_each_source_gives_about_its_share(points):
 
 
 def test_labels_are_balanced_better_than_by_chance(points):
-    """In each source, the share of a label's images that is for testing is nearer the wanted share than by random choice."""
+    """In each source, the share of a label's images that is for testing is nearer the wanted one than by chance."""
     present = points.drop_duplicates(["source", "image", "label"])
     overall = present.groupby(["source", "label"]).size()
 

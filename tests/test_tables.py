@@ -79,7 +79,7 @@ def test_scores_must_be_probabilities():
 
 
 def test_validate_says_the_first_problems_in_one_sentence():
-    with pytest.raises(ReefcoreError, match="t.parquet: 1 problems in a table of annotations: line 3: row: -1"):
+    with pytest.raises(ReefcoreError, match=r"t\.parquet: 1 problems in a table of annotations: line 3: row: -1"):
         tables.validate(points(2).assign(row=[0, -1]), "annotations", "t.parquet")
 
 

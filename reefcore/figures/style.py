@@ -1,4 +1,4 @@
-"""One look for every figure and table: colour-blind-safe, labelled, saying which profile it is of, with its data attached."""
+"""One look for every figure and table: safe for colour-blind readers, naming its profile, with its data attached."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
     encoded = base64.b64encode(stream.getvalue()).decode()
     links = f" {_csv(data, name)}" if data is not None else ""
     return Shown(
-        f'<figure class="reef" id="{html.escape(name)}"><img alt="{html.escape(alt)}" src="data:{kind};base64,{encoded}">'
+        f'<figure class="reef" id="{html.escape(name)}">'
+        f'<img alt="{html.escape(alt)}" src="data:{kind};base64,{encoded}">'
         f"<figcaption>{html.escape(caption)} <em>{html.escape(notice)}</em>{links}</figcaption></figure>",
         f"[figure {name}: {alt}]",
     )
@@ -121,7 +122,8 @@ def show_table(table: pd.DataFrame, name: str, caption: str, notice: str, format
         Its column names are the printed ones.
     name, caption, notice : see `show`
     formats : dict, optional
-        Column -> format specification of its numbers, such as ``{"recall": ".1%"}``; whole numbers get thousands separators.
+        Column -> format specification of its numbers, such as ``{"recall": ".1%"}``. Without one, whole and large
+        numbers have thousands separators and no decimals, others one decimal; ``"+"`` is the same with a sign.
     """
     formats = formats or {}
 
@@ -130,7 +132,10 @@ def show_table(table: pd.DataFrame, name: str, caption: str, notice: str, format
             return "–"
         if isinstance(value, str | bool):
             return html.escape(str(value))
-        return format(value, spec or ("," if float(value).is_integer() else ".3g")).replace("-", "−")
+        sign = "+" if spec == "+" else ""
+        whole = abs(value) >= 1000 or float(value).is_integer()
+        automatic = f"{sign},.0f" if whole else f"{sign}.1f"
+        return format(value, automatic if spec in (None, "+") else spec).replace("-", "−")
 
     head = "".join(f'<th scope="col">{html.escape(str(column))}</th>' for column in table)
     numeric = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
@@ -144,7 +149,8 @@ def show_table(table: pd.DataFrame, name: str, caption: str, notice: str, format
         for row in table.itertuples(index=False)
     )
     return Shown(
-        f'<div class="reef-table" id="{html.escape(name)}" role="region" tabindex="0" aria-label="{html.escape(caption)}"><table>'
+        f'<div class="reef-table" id="{html.escape(name)}" role="region" tabindex="0" '
+        f'aria-label="{html.escape(caption)}"><table>'
         f"<caption>{html.escape(caption)} <em>{html.escape(notice)}</em> {_csv(table, name)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>",
         f"[table {name}: {len(table)} rows]",

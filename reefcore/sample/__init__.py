@@ -1,7 +1,7 @@
 """The sample: a miniature ReefNet made from a seed, so that every chapter runs without a download.
 
-Synthetic throughout: invented sources, procedural photos, simulated annotators and reviewers. Same tables, same long tail,
-same filters as the released data set; no number computed on it says anything about real corals.
+Synthetic throughout: invented sources, procedural photos, simulated annotators and reviewers. Same tables, same long
+tail, same filters as the released data set; no number computed on it says anything about real corals.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def generate(folder: str | Path, seed: int = 2025, scale: float = 1.0, workers: 
     Parameters
     ----------
     folder : path
-        Receives ``annotations.parquet``, ``reviews.parquet``, ``sources.parquet``, ``images.parquet``, ``truth.parquet`` and
-        ``photos/<source>/<image>``. What is there is replaced; the tables are written last, so that a folder with
-        ``annotations.parquet`` is complete.
+        Receives ``annotations.parquet``, ``reviews.parquet``, ``sources.parquet``, ``images.parquet``,
+        ``truth.parquet`` and ``photos/<source>/<image>``. What is there is replaced; the tables are written last, so
+        that a folder with ``annotations.parquet`` is complete.
     seed : int
         The same seed gives the same bytes on one machine, whatever `workers` is.
     scale : float
@@ -68,7 +68,7 @@ def generate(folder: str | Path, seed: int = 2025, scale: float = 1.0, workers: 
     ReefcoreError
         Where `scale` is out of range.
     """
-    from reefcore.sample import survey, taxa
+    from reefcore.sample import survey
 
     if not 0 < scale <= 2:
         raise ReefcoreError(f"a sample of scale {scale} cannot be made", do="choose a scale above 0 and up to 2")
@@ -80,7 +80,6 @@ def generate(folder: str | Path, seed: int = 2025, scale: float = 1.0, workers: 
     rows = {row["source"]: row for _, row in table.iterrows()}
     plan = {s: [survey.plan_photo(r, homes[s], seed, n) for n in range(1, r.images + 1)] for s, r in rows.items()}
     minimum = max(3, round(survey.MIN_POINTS * min(1.0, scale)))
-    corals = [kind.name for kind in taxa.CORALS]
     found, sizes, extra = [], [], dict.fromkeys(rows, 0)
     with pool(workers) as processes:
         for turn in range(MAX_ROUNDS):
@@ -96,8 +95,7 @@ def generate(folder: str | Path, seed: int = 2025, scale: float = 1.0, workers: 
             for points, size in results:
                 found.append(points)
                 sizes += size
-            counts = pd.concat([p["taxon"] for p in found]).value_counts().reindex(corals, fill_value=0)
-            plan = _more(table, homes, counts, minimum, extra, seed, scale)
+            plan = _more(table, homes, pd.concat(found), minimum, extra, seed)
             if not plan:
                 break
     log.info("sample: %d photos, %d of them extra for rare taxa", len(sizes), sum(extra.values()))
@@ -115,26 +113,30 @@ def generate(folder: str | Path, seed: int = 2025, scale: float = 1.0, workers: 
     write_parquet(annotations, folder / "annotations.parquet")
 
 
-def _more(table, homes, counts, minimum, extra, seed, scale) -> dict:
-    """Plan extra photos of sources where taxa live that too few points fell on so far."""
-    from reefcore.sample import survey
+def _more(table, homes, points, minimum, extra, seed) -> dict:
+    """Plan extra photos for taxa that too few points fell on so far, in all or in their best three sources."""
+    from reefcore.sample import survey, taxa
 
+    each = max(2, minimum // 9)  # in each of three sources: a little more than the label criteria ask for
+    counts = points.groupby(["taxon", "source"]).size()
     plan: dict[str, list] = {}
-    for taxon, count in counts[counts < minimum].items():
+    for taxon in (kind.name for kind in taxa.CORALS):
         living = table[(table["source"] != survey.SITE) & table["source"].map(lambda s, t=taxon: t in homes[s].index)]
-        living = (
-            living[living["points"].between(15, 60)] if len(living[living["points"].between(15, 60)]) > 2 else living
+        had = living["source"].map(counts.get(taxon, pd.Series(dtype=int))).fillna(0)
+        # Sources that are nearly there, with enough points per photo to get there in a few.
+        best = living.assign(had=had, few=living["points"] < 20).sort_values(
+            ["few", "had", "source"], ascending=[True, False, True]
         )
-        living = living.sort_values(["images", "source"])
-        missing = minimum - count
-        for row in (living.iloc[i % len(living)] for i in range(4 * len(living))):
-            if missing <= 0:
-                break
-            extra[row["source"]] += 1
-            number = int(row["images"]) + extra[row["source"]]
-            photo = survey.plan_photo(row, homes[row["source"]], seed, number, wanted=taxon)
-            plan.setdefault(row["source"], []).append(photo)
-            missing -= 0.25 * row["points"]
+        best = best.head(3)
+        missing = (each - best["had"]).clip(lower=0)
+        lacking = minimum - had.sum() - missing.sum()
+        missing += max(0, lacking) / max(1, len(best))
+        for (_, row), points_missing in zip(best.iterrows(), missing, strict=True):
+            for _ in range(int(np.ceil(points_missing / (0.22 * row["points"])))):
+                extra[row["source"]] += 1
+                number = int(row["images"]) + extra[row["source"]]
+                photo = survey.plan_photo(row, homes[row["source"]], seed, number, wanted=taxon)
+                plan.setdefault(row["source"], []).append(photo)
     return plan
 
 
@@ -192,7 +194,7 @@ def gallery(folder: Path, images: pd.DataFrame, count: int, seed: int = 0) -> tu
 
 
 def some_of_each(points: pd.DataFrame, truth: pd.DataFrame, count: int, seed: int = 0) -> pd.DataFrame:
-    """Choose up to `count` rightly labelled points of each label, from different sources where there are; index kept."""
+    """Choose up to `count` rightly labelled points of each label, of different sources where there are; index kept."""
     right = points.merge(truth, on="annotation_id", how="left").set_axis(points.index)
     right = right[right["label"] == right["taxon"]]
     shuffled = right.iloc[np.random.default_rng(seed).permutation(len(right))]

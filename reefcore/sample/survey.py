@@ -1,8 +1,8 @@
 """Who surveyed what: the sources, photos, points, labels and verdicts of the sample.
 
-Every choice comes from one seed; streams of random numbers are keyed by what they are for, so that a change in one place
-leaves the others as they were. Sources and places are invented; the numbers that shape them (how many sources, how uneven,
-which agreement) are the paper's, with the section beside each.
+Every choice comes from one seed; streams of random numbers are keyed by what they are for, so that a change in one
+place leaves the others as they were. Sources and places are invented; the numbers that shape them (how many sources,
+how uneven, which agreement) are the paper's, with the section beside each.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from reefcore.tables import complete
 
 #: Sources per ecoregion: 26 ecoregions and 76 sources (3.3.1), Hawaii, Samoa and the Marianas with 18, 2 and 6 (A.2.5).
 ECOREGIONS = {
-    "Hawaii": 18, "Samoa Islands": 2, "Mariana Islands": 6, "East Caroline Islands": 6, "Maldives": 9, "Fiji Islands": 1,
-    "Greater Antilles": 2, "Eastern Caribbean": 2, "Southern Caribbean": 3, "Western Caribbean": 3,
+    "Hawaii": 18, "Samoa Islands": 2, "Mariana Islands": 6, "East Caroline Islands": 6, "Maldives": 9,
+    "Fiji Islands": 1, "Greater Antilles": 2, "Eastern Caribbean": 2, "Southern Caribbean": 3, "Western Caribbean": 3,
     "Southwestern Caribbean": 1, "Floridian": 1, "Bahamian": 2, "Eastern Brazil": 1, "Line Islands": 2,
     "Society Islands": 1, "Tonga Islands": 2, "Lesser Sunda": 2, "Palawan/North Borneo": 1, "Bismarck Sea": 1,
     "South Kuroshio": 4, "Central and Southern Great Barrier Reef": 1, "Tweed-Moreton": 1,
@@ -59,12 +59,12 @@ MEGAPIXELS = (
     24.0,
     27.0,
 )  # A.2.5
-CORAL_COVER = 0.62  # of a photo, on average; real reefs have less, the miniature needs its points
+CORAL_COVER = 0.72  # of a photo, on average; real reefs have less, the miniature needs its points
 TAXA_PER_SOURCE, TAXA_PER_IMAGE = 26, 7
 FLOOR = 7000  # of the public counts that weigh the taxa: the paper's rarest are rarer than a miniature can hold
 TAIL = 0.85  # exponent on the public annotation counts: 1 would leave the rarest taxa nothing in a miniature
 COMMONEST = "Porites"
-MIN_POINTS = 106  # true points of each taxon at scale 1: more photos are taken until the rarest has them
+MIN_POINTS = 100  # true points of each taxon at scale 1: more photos are taken until the rarest has them
 BAD_SOURCES, BAD_TAXA = 6, 5  # dropped by review step 1: 76 -> 70 sources, 44 -> 39 taxa (3.4)
 BAD_PAIRS = 0.34  # of the other source-taxon pairs; about the share of annotations that step 2 drops
 PER_PAIR = 10  # verdicts at most per source-taxon pair (A.2.3)
@@ -98,10 +98,10 @@ def sources(seed: int, scale: float = 1.0) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``source``, ``ecoregion``, ``province``, ``realm``, ``latitude``, ``longitude`` (degrees; the first four NA for the one
-        source without a location), ``ocean``, ``images``, ``points`` (per image), ``layout``, ``megapixels``, ``style`` (how it
-        writes labels), ``look`` (seed of its water and camera), ``bad`` (its annotators are often wrong). The last row is
-        the held-out site.
+        ``source``, ``ecoregion``, ``province``, ``realm``, ``latitude``, ``longitude`` (degrees; the first four NA
+        for the one source without a location), ``ocean``, ``images``, ``points`` (per image), ``layout``,
+        ``megapixels``, ``style`` (how it writes labels), ``look`` (seed of its water and camera), ``bad`` (its
+        annotators are often wrong). The last row is the held-out site.
     """
     rng = stream(seed, "sources")
     places = pd.read_csv(share("data", "geo", "meow_reef_points.csv")).set_index("ecoregion")
@@ -212,7 +212,7 @@ def _background(rng: np.random.Generator) -> dict:
 
 
 def plan_photo(row, community: pd.Series, seed: int, number: int, wanted: str | None = None) -> Photo:
-    """Plan one photo of a source: about five of its taxa (facts of the review protocol), more of `wanted` where given."""
+    """Plan one photo of a source: about five of its taxa (as on CoralNet photos), more of `wanted` where given."""
     rng = stream(seed, "photo", row.source, number)
     count = min(len(community), max(2, rng.poisson(TAXA_PER_IMAGE)))
     # Presence is flatter than abundance: a rare taxon is met now and then, and is then rarely large.
@@ -224,7 +224,7 @@ def plan_photo(row, community: pd.Series, seed: int, number: int, wanted: str | 
     if wanted is not None:
         cover = cover * 0.6
         cover[wanted] = cover.get(wanted, 0) + 0.4
-    coral = float(np.clip(rng.normal(CORAL_COVER, 0.12), 0.25, 0.9))
+    coral = float(np.clip(rng.normal(CORAL_COVER, 0.12), 0.25, 0.95))
     covers = {name: float(value * coral) for name, value in cover.items()}
     covers |= {name: float(value * (1 - coral)) for name, value in _background(rng).items()}
     stem = row.source.split()[1].lower()
@@ -237,7 +237,8 @@ def place_points(count: int, layout: str, height: int, width: int, rng: np.rando
     Parameters
     ----------
     count : int
-        Points wanted; a grid or strata of rows x columns near the photo's shape give exactly that many, or (grid) close to it.
+        Points wanted; a grid or strata of rows x columns near the photo's shape give exactly that many, or (grid)
+        close to it.
     layout : {'simple random', 'stratified random', 'uniform grid'}
     height, width : int
         Pixels.
@@ -259,7 +260,7 @@ def place_points(count: int, layout: str, height: int, width: int, rng: np.rando
 
 
 def agreement_targets(table: pd.DataFrame, homes: dict[str, pd.Series], seed: int) -> tuple[dict, list[str]]:
-    """Draw how often an expert would agree with each source's use of each label, and which taxa are confused everywhere.
+    """Draw how often an expert would agree with each source's use of each label, and the taxa confused everywhere.
 
     Returns
     -------
@@ -277,9 +278,9 @@ def agreement_targets(table: pd.DataFrame, homes: dict[str, pd.Series], seed: in
             if row.source == SITE:
                 value = 1.0
             elif row.bad:
-                value = rng.uniform(0.15, 0.42)
+                value = rng.uniform(0.25, 0.45)
             elif taxon in bad_taxa:
-                value = rng.uniform(0.10, 0.45)
+                value = rng.uniform(0.20, 0.46)
             elif rng.random() < BAD_PAIRS:
                 value = rng.uniform(0.40, 0.66)
             else:
@@ -358,8 +359,8 @@ def verdicts(points: pd.DataFrame, targets: dict, seed: int) -> pd.DataFrame:
 def spellings(table: pd.DataFrame, homes: dict[str, pd.Series], seed: int) -> dict[tuple[str, str], str]:
     """Decide how each source writes each label: genus, species, code, vernacular, old name or misspelling.
 
-    Only spellings that `reefcore.taxonomy.match_labels` brings back to the taxon in that ocean are used, as the released
-    label mapping does for the real sources.
+    Only spellings that `reefcore.taxonomy.match_labels` brings back to the taxon in that ocean are used, as the
+    released label mapping does for the real sources.
     """
     aliases = pd.read_csv(share("data", "taxonomy", "label_aliases.csv"))
     species = pd.read_csv(share("data", "taxonomy", "species.csv"))
