@@ -1,0 +1,101 @@
+"""Time and memory of reading a ReefNet-like file of 6,000,000 rows, beside pandas.read_csv.
+
+    python benchmarks/readers.py [--rows N] [--folder FOLDER]
+
+Each step runs in a process of its own; the memory is the peak of that process, Python and its libraries included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+
+SOURCES, POINTS = 85, 18  # sources, and points per image: 333,000 images among 6 million rows
+
+
+def make(path: Path, rows: int) -> None:
+    """Write a file with the columns of ReefNet-1.0: invented names, 85 sources, 125 labels, 0.5 % duplicated rows."""
+    duckdb.sql(f"""COPY (
+        WITH point AS (SELECT i - (i % 200 = 199)::INT AS p, i FROM range({rows}) t(i)),
+        value AS (SELECT i, p, p // {POINTS} AS image, hash(p) AS h, sqrt(hash(p + 7) % 15625)::INT AS label FROM point)
+        SELECT i + 1 AS "X",
+            'Invented survey ' || (image % {SOURCES}) || ' of a reef' AS "CoralNet_source",
+            'transect_' || (image % 97) || '_photo_' || lpad(image::VARCHAR, 8, '0') || '.JPG' AS "Image_name",
+            h % 3000 AS "Row", (h >> 20) % 4000 AS "Column",
+            'Invented label ' || label || ' (branching)' AS "CoralNet_label",
+            'INV' || label AS "CoralNet_label_short_code",
+            CASE WHEN label < 40 THEN 'Genus' || label ELSE 'Turf algae' END AS "Sorted_ReefNet_label",
+            CASE WHEN label < 40 THEN 'Hard coral' ELSE 'Algae' END AS "Broad_category",
+            CASE WHEN h % 50 = 0 THEN 'Bleached' ELSE 'NA' END AS "Condition_indication",
+            round(-20 + (image % 4000) / 100.0, 6) AS "Latitude", round(40 + (image % 9000) / 100.0, 6) AS "Longitude",
+            'Invented ecoregion ' || (image % 26) AS "Ecoregion",
+            'Invented province ' || (image % 12) AS "Province", 'Invented realm ' || (image % 5) AS "Realm"
+        FROM value ORDER BY i) TO '{path}' (HEADER)""")
+
+
+def by_pandas(csv: Path) -> str:
+    """Read the file as pandas does by default."""
+    import pandas as pd
+
+    return f"{len(pd.read_csv(csv)):,} rows"
+
+
+def by_convert(csv: Path) -> str:
+    """Convert the file to the annotations table as Parquet."""
+    from reefcore import annotations
+
+    parquet = csv.with_suffix(".parquet")
+    found = annotations.convert(csv, parquet)
+    return f"{found['kept']:,} rows kept, {parquet.stat().st_size / 1e6:,.0f} MB of Parquet"
+
+
+def by_check(csv: Path) -> str:
+    """Check the file as `reefcore annotations check` does."""
+    from reefcore import annotations
+
+    (entry,) = annotations.check([csv])
+    return f"{entry['rows']:,} rows, {entry['images']:,} images, {entry['duplicates']:,} duplicates"
+
+
+def _measured(step, csv, answer) -> None:
+    start = time.perf_counter()
+    said = step(csv)
+    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes on macOS, in KiB elsewhere
+    answer.put((said, time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6))
+
+
+def main() -> None:
+    """Make the file, run the steps and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=6_000_000)
+    parser.add_argument("--folder", help="where the temporary files go (about 2 GB)")
+    arguments = parser.parse_args()
+    context, base = multiprocessing.get_context("spawn"), None
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        csv = Path(folder) / "reefnet_like.csv"
+        make(csv, arguments.rows)
+        print(f"{arguments.rows:,} rows, {csv.stat().st_size / 1e9:.2f} GB\n")
+        print("| step | time (s) | peak memory (MB) | time, of pandas | memory, of pandas | result |")
+        print("| --- | ---: | ---: | ---: | ---: | --- |")
+        for name, step in (("pandas.read_csv", by_pandas), ("convert", by_convert), ("check", by_check)):
+            answer = context.Queue()
+            process = context.Process(target=_measured, args=(step, csv, answer))
+            process.start()
+            process.join()
+            if process.exitcode:
+                sys.exit(f"{name} ended with code {process.exitcode}")
+            said, seconds, memory = answer.get()
+            base = base or (seconds, memory)
+            ratios = f"{seconds / base[0]:.2f} | {memory / base[1]:.2f}"
+            print(f"| {name} | {seconds:.1f} | {memory:,.0f} | {ratios} | {said} |")
+
+
+if __name__ == "__main__":
+    main()
