@@ -114,24 +114,25 @@ def _code(content) -> str:
 
 
 def needs(code: str, profile: Profile) -> tuple[str, ...]:
-    """List the steps a notebook's code reads from: those behind its ``.table("...")``, ``.photos`` and ``.patches``.
+    """List the steps a notebook's code reads from: by its ``project.table("...")``, ``project.photos``, ``.patches``.
 
-    A table whose name is computed could be any of them.
+    A project is what ``workflow.open`` was assigned to; a table whose name is computed could be any of them.
     """
-    outputs = set()
-    for node in ast.walk(ast.parse(code)):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "table"
-            and node.args
-        ):
-            name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
-            every = {output for step in steps.plan(profile).values() for output in step.outputs}
-            outputs |= {"predictions" if name == "predictions" else f"{name}.parquet"} if name else every
-        elif isinstance(node, ast.Attribute) and node.attr in ("photos", "patches"):
-            outputs.add({"photos": "photos", "patches": "patches.npy"}[node.attr])
-    makers = {steps.maker(profile, output) for output in outputs}
+    nodes = list(ast.walk(ast.parse(code)))
+    opened = [
+        n.targets[0] for n in nodes if isinstance(n, ast.Assign) and ast.unparse(n.value).startswith("workflow.open(")
+    ]
+    projects = {target.id for target in opened if isinstance(target, ast.Name)}
+    used = [
+        n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id in projects
+    ]
+    outputs = {{"photos": "photos", "patches": "patches.npy"}.get(node.attr) for node in used}
+    for node in nodes:
+        if isinstance(node, ast.Call) and node.func in used and node.func.attr == "table":
+            name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            every = [output for step in steps.plan(profile).values() for output in step.outputs]
+            outputs |= {"predictions" if name == "predictions" else f"{name}.parquet"} if name else {*every}
+    makers = {steps.maker(profile, output) for output in outputs if output}
     return tuple(name for name in steps.plan(profile) if name in makers)
 
 

@@ -329,7 +329,8 @@ def _scrub(notebook, cwd: Path) -> None:
             return {k: clean(v) for k, v in value.items()}
         if not isinstance(value, str):
             return value
-        value = re.sub(r"[^\s\"'<>]*/ipykernel_\d+/\d+\.py", "<cell>", value)
+        if "/ipykernel_" in value:
+            value = re.sub(r"(?:/[\w.+-]{1,100}){1,9}/ipykernel_\d+/\d+\.py", "<cell>", value)
         value = paths.sub(lambda match: folders[match[1]], value)
         return re.sub(r"\b0x[0-9a-f]{8,16}\b", "0x0", value)
 

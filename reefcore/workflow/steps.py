@@ -223,9 +223,9 @@ def _recipe_file(name: str) -> Path:
 
 def maker(profile: Profile, output: str) -> str | None:
     """Return the step that makes an output, or None where no step of this profile does."""
-    if output == "predictions":
+    if output.startswith("predictions"):
         return "train" if profile.recipes else None
-    return next((name for name, step in plan(profile).items() if output in step.outputs and name != "train"), None)
+    return next((name for name, step in plan(profile).items() if output in step.outputs), None)
 
 
 @functools.cache
