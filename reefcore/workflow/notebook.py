@@ -281,24 +281,20 @@ def _attempt(source, settled: dict, cwd: Path, env: dict, timeout: float):
 
 def _problem(executed, begun: list, reason: Exception | None, timeout: float, last: str) -> str | None:
     """Say in one sentence why a run is not a success; None where it is one."""
-    code = [
-        c for c in executed.cells if c.cell_type == "code" and "injected-parameters" not in c.metadata.get("tags", [])
-    ]
+    cells = [cell for cell in executed.cells if cell.cell_type == "code"]
+    code = [cell for cell in cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+    numbers = [number for number, cell in enumerate(code, 1) if any(cell is one for one in begun)]
+    place, kind = f"code cell {numbers[-1]}" if numbers else "the notebook did not start", type(reason).__name__
+    if kind == "DeadKernelError":
+        words = f"its last words: {_one_line(last)}" if last else "as when memory runs out or the code ends the process"
+        return f"{place}: the kernel died (DeadKernelError), {words}"
+    if kind == "CellTimeoutError":
+        return f"{place}: it took longer than {timeout:g} s (CellTimeoutError)"
     for number, cell in enumerate(code, 1):
         for output in cell.get("outputs", []):
             if output.output_type == "error":
-                return f"code cell {number} raised {output.ename}: {_one_line(output.evalue)}"
+                return f"code cell {number} raised {_one_line(f'{output.ename}: {output.evalue}')}"
     if reason is not None:
-        numbers = [number for number, cell in enumerate(code, 1) if any(cell is b for b in begun)]
-        place = f"code cell {numbers[-1]}" if numbers else "the notebook did not start"
-        kind = type(reason).__name__
-        if kind == "DeadKernelError":
-            why = (
-                f"its last words: {_one_line(last)}" if last else "as when memory runs out or the code ends the process"
-            )
-            return f"{place}: the kernel died (DeadKernelError), {why}"
-        if kind == "CellTimeoutError":
-            return f"{place}: it took longer than {timeout:g} s (CellTimeoutError)"
         return f"{place}: {kind}: {_one_line(reason)}"
     for number, cell in enumerate(code, 1):
         if cell.source.strip() and cell.get("execution_count") is None:

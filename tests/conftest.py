@@ -1,0 +1,70 @@
+"""What several tests share: the smoke profile, and a checkout of one's own to build in."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from reefcore import workflow
+
+TOP = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def smoke() -> workflow.Project:
+    """The smoke profile in build/smoke: its tables are made when a test asks for them, and kept while they hold."""
+    return workflow.open("smoke")
+
+
+class Checkout:
+    """A folder that the workflow takes for a checkout, with notebooks of a test."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.chapters = folder / "book" / "chapters"
+        (folder / "notebooks").mkdir()
+        for name in ("Snakefile", "requirements.lock"):
+            shutil.copy(TOP / name, folder)
+
+    def notebook(
+        self, name: str, *cells: str, parameters: str | None = 'profile: str = "sample"  # where the data are'
+    ):
+        """Write a notebook with a parameters cell (None leaves it out) and code cells; return its path."""
+        kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+        notebook = nbformat.v4.new_notebook(metadata={"kernelspec": kernel})
+        sources = ([] if parameters is None else [parameters]) + list(cells)
+        notebook.cells = [nbformat.v4.new_markdown_cell(f"# {name}", id="title")]
+        notebook.cells += [nbformat.v4.new_code_cell(text, id=f"cell-{i}") for i, text in enumerate(sources)]
+        if parameters is not None:
+            notebook.cells[1].metadata["tags"] = ["parameters"]
+        path = self.folder / "notebooks" / f"{name}.ipynb"
+        nbformat.write(notebook, path)
+        return path
+
+    def command(self, *arguments: str) -> list[str]:
+        """Write the command line of reefcore."""
+        return [sys.executable, "-m", "reefcore", *arguments]
+
+    def reefcore(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+        """Run the command line in the checkout."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch) -> Checkout:
+    """An empty checkout, which the test runs in."""
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return Checkout(folder)
