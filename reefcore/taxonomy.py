@@ -25,6 +25,7 @@ BROAD = {
     "Hard substrate": "Abiotic background",
     "Rubble": "Abiotic background",
     "Shadow": "Abiotic background",
+    "Human objects": "Abiotic background",
     "Octocorallia": "Other biota",
     "Porifera": "Other biota",
     "Millepora": "Other biota",

@@ -79,7 +79,7 @@ def generate(folder: str | Path, seed: int = 2025, scale: float = 1.0, workers: 
     homes = survey.communities(table, seed)
     rows = {row["source"]: row for _, row in table.iterrows()}
     plan = {s: [survey.plan_photo(r, homes[s], seed, n) for n in range(1, r.images + 1)] for s, r in rows.items()}
-    minimum = max(3, round(survey.MIN_POINTS * min(1.0, scale)))
+    minimum = round(survey.MIN_POINTS * min(1.0, scale))
     found, sizes, extra = [], [], dict.fromkeys(rows, 0)
     with pool(workers) as processes:
         for turn in range(MAX_ROUNDS):
@@ -117,7 +117,7 @@ def _more(table, homes, points, minimum, extra, seed) -> dict:
     """Plan extra photos for taxa that too few points fell on so far, in all or in their best three sources."""
     from reefcore.sample import survey, taxa
 
-    each = max(2, minimum // 9)  # in each of three sources: a little more than the label criteria ask for
+    each = minimum // 9  # in each of three sources: a little more than the label criteria ask for
     counts = points.groupby(["taxon", "source"]).size()
     plan: dict[str, list] = {}
     for taxon in (kind.name for kind in taxa.CORALS):

@@ -1,0 +1,126 @@
+"""Figures draw what they are given, and what is shown has its caption, its words and its data."""
+
+import base64
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from reefcore import figures
+from reefcore.errors import ReefcoreError
+from reefcore.figures import style
+
+
+def payload(shown, kind):
+    return base64.b64decode(re.search(rf"data:{kind};base64,([^\"]+)\"", shown._repr_html_())[1])
+
+
+def test_show_carries_caption_alt_notice_and_data():
+    counts = pd.Series({"Porites": 900, "Pavona": 30, "Favia": 3})
+    figure = figures.long_tail(counts, minimum=10)
+    data = counts.rename_axis("taxon").reset_index(name="points")
+    shown = figures.show(figure, "tail", "A <caption>.", 'Bars from 3 to "900".', "Sample profile.", data)
+    page = shown._repr_html_()
+    assert "A &lt;caption&gt;." in page and "&quot;900&quot;" in page and "<em>Sample profile.</em>" in page
+    svg = payload(shown, re.escape("image/svg+xml")).decode()
+    assert svg.startswith("<?xml") and "http-equiv" not in svg
+    pd.testing.assert_frame_equal(pd.read_csv(io.BytesIO(payload(shown, "text/csv"))), data, check_dtype=False)
+    assert repr(shown) == '[figure tail: Bars from 3 to "900".]'
+
+
+def test_the_same_figure_gives_the_same_bytes():
+    def make():
+        return figures.show(figures.long_tail(pd.Series({"a": 2, "b": 5})), "n", "c", "a", "p")._repr_html_()
+
+    assert make() == make()
+
+
+def test_photographs_become_jpeg():
+    sheet = figures.photo_sheet([np.full((20, 30, 3), 90, "uint8")] * 3, ["a", "b", "c"], columns=2)
+    shown = figures.show(sheet, "photos", "c", "a", "p")
+    assert Image.open(io.BytesIO(payload(shown, "image/jpeg"))).format == "JPEG"
+    with pytest.raises(ReefcoreError, match="2 labels for 1 photos"):
+        figures.photo_sheet([np.zeros((4, 4, 3), "uint8")], ["a", "b"])
+
+
+def test_a_figure_without_words_is_refused():
+    with pytest.raises(ReefcoreError, match="the figure n has no caption or no alternative text"):
+        figures.show(figures.long_tail(pd.Series({"a": 2})), "n", "caption", " ", "p")
+
+
+def test_table_prints_numbers_for_people():
+    table = pd.DataFrame({"name": ["a<b", None], "count": [924626, 5], "share": [0.5, np.nan], "gap": [-1.25, 2.0]})
+    page = figures.show_table(table, "t", "Caption.", "Sample profile.", {"share": ".1%", "gap": "+"})._repr_html_()
+    for cell in ("a&lt;b", "924,626", "50.0%", "−1.2", "+2", "–"):
+        assert f">{cell}</td>" in page
+    assert page.count('scope="col"') == 4 and "Sample profile." in page
+    again = pd.read_csv(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]+)", page)[1])))
+    pd.testing.assert_frame_equal(again, table, check_dtype=False)
+
+
+def test_funnel_and_agreement_say_their_numbers():
+    funnel = figures.funnel(pd.DataFrame({"step": ["all", "corals"], "annotations": [200, 50]}))
+    assert {text.get_text().strip() for text in funnel.axes[0].texts} == {"200 (100%)", "50 (25%)"}
+    table = pd.DataFrame({"stage": ["a", "b"], "published": [0.7, 0.9], "reproduced": [0.71, 0.88]})
+    lines = figures.agreement_steps(table).axes[0].lines
+    assert lines[1].get_ydata().tolist() == pytest.approx([71, 88])
+
+
+def test_pairs_under_the_threshold_have_another_colour():
+    axes = figures.pair_agreement(pd.DataFrame({"agreement": [0.1, 0.65, 0.7, 1.0]}), 0.7).axes[0]
+    bars = [(bar.get_x() + bar.get_width() / 2, bar.get_height(), bar.get_facecolor()) for bar in axes.patches]
+    colours = {round(middle): colour for middle, height, colour in bars if height}
+    assert colours[15] == colours[65] != colours[75]
+
+
+def test_published_and_reproduced_draws_every_number():
+    rows = [(m, s, 0.8, 0.5, 0.4, 0.6) for m in ("A", "B") for s in ("in", "out")]
+    table = pd.DataFrame(rows, columns=["model", "setting", "published", "value", "ci_low", "ci_high"])
+    figure = figures.published_and_reproduced(table, "macro_f1")
+    axes = figure.axes[0]
+    assert axes.get_ylabel() == "macro f1 (%)" and len(axes.containers) == 2
+    drawn = sorted(y for line in axes.lines for y in line.get_ydata() if line.get_marker() not in "_|")
+    assert drawn.count(80) == 4 and drawn.count(50) == 4
+    assert len(figure.legends[0].get_texts()) == 4
+
+
+def test_recall_by_support_averages_thirds():
+    table = pd.DataFrame(
+        {
+            "setting": "in",
+            "label": list("abcdef"),
+            "train": [1, 2, 3, 4, 5, 6],
+            "n": 9,
+            "recall": [0, 0.2, 0.4, 0.6, 0.8, 1],
+        }
+    )
+    axes = figures.recall_by_support(table).axes[0]
+    levels = sorted(segment[0][1] for lines in axes.collections[1:] for segment in lines.get_segments())
+    assert levels == pytest.approx([10, 50, 90])
+
+
+def test_sources_are_ordered_by_cast_and_the_pacific_is_whole():
+    colours = pd.DataFrame({"source": ["a", "a", "b"], "red": [50, 52, 200], "green": 90, "blue": [200, 200, 60]})
+    axes = figures.source_colours(colours).axes[0]
+    assert axes.lines[0].get_ydata().tolist() == [200, 51]  # b, the redder, first
+    places = pd.DataFrame(
+        {
+            "latitude": [5.0, -10.0, 20.0],
+            "longitude": [170.0, -170.0, -80.0],
+            "ocean": ["Indo-Pacific", "Indo-Pacific", "Atlantic"],
+            "annotations": [10, 20, 30],
+        }
+    )
+    offsets = figures.source_map(places).axes[0].collections[0].get_offsets()[:, 0]
+    assert offsets.tolist() == [170, 190]
+
+
+def test_palette_is_told_apart_in_grey():
+    luminance = [
+        sum(w * int(c[i : i + 2], 16) for w, i in zip((0.3, 0.59, 0.11), (1, 3, 5), strict=True))
+        for c in (style.BLUE, style.ORANGE, style.GREEN, style.RED)
+    ]
+    assert min(abs(a - b) for i, a in enumerate(luminance) for b in luminance[:i]) > 5
