@@ -237,6 +237,8 @@ def test_a_first_header_of_one_space(put):
     assert said(frame) == [(None, "", "the first column has no name; it was taken for the image names")]
     indexed = annotations.read(put(" ,Name,Row,Column,Label\n0,a.jpg,1,2,POR\n1,a.jpg,3,4,NA\n", "indexed.csv"))
     assert points_of(indexed) == [("a.jpg", 1, 2, "POR"), ("a.jpg", 3, 4, "NA")] and said(indexed) == []
+    later = annotations.read(put("Name,,Row,Column,Label\na.jpg,1,1,2,A.B\na.jpg,2,3,4,NA\n", "later.csv"))
+    assert later["unnamed_2"].tolist() == ["1", "2"] and later["label_raw"].tolist() == ["A.B", "NA"]
     kept = annotations.read(put(" ,Name,Row,Column,Label\nx,a.jpg,1,2,POR\nx,a.jpg,3,4,POR\n", "kept.csv"))
     assert kept["unnamed_1"].tolist() == ["x", "x"]
 
@@ -307,6 +309,11 @@ def test_api_results_keep_the_best_answer_of_a_point(put):
         (None, "score", "2 lower-ranked answers of 2 points were left out; the best score of each was kept"),
         (4, "", "1 blank row, which is not counted as data"),
     ]
+
+
+def test_api_results_need_a_score(put):
+    with pytest.raises(ReefcoreError, match="looks like a table of CoralNet API results but lacks the column score;"):
+        annotations.read(put(SHORT), format="coralnet-api")
 
 
 def workbook(path, rows, before=0):
@@ -459,7 +466,7 @@ def test_damaged_files_give_a_table_or_a_sentence(put, tmp_path):
     xlsx = workbook(tmp_path / "x.xlsx", [ANNOTATOR, ["a.jpg", 201, 302, "POR", "Porites", 9, None]]).read_bytes()
     seeds = [SHORT.encode(), FULL.encode("utf-8-sig"), R_FILE.encode(), API.encode(), SHORT.encode("utf-16"), xlsx]
     outcomes = set()
-    for turn in range(150):
+    for turn in range(120):
         data = bytearray(seeds[turn % len(seeds)])
         for _ in range(dice.randrange(1, 6)):
             place = dice.randrange(len(data)) if data else 0

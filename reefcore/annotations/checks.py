@@ -6,8 +6,6 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-import duckdb
-
 from reefcore.annotations import reefnet
 from reefcore.annotations.points import base_of
 from reefcore.errors import ReefcoreError, problems_table, problems_text
@@ -48,9 +46,8 @@ def _check(path: Path, folder: str | None) -> dict:
     entry |= {"duplicates": 0, "problems": [], "folder": folder}
     try:
         entry["format"] = recognise(path).name
-        with tempfile.TemporaryDirectory() as temporary, duckdb.connect() as database:
+        with tempfile.TemporaryDirectory() as temporary, reefnet.database_in(temporary) as database:
             if entry["format"] in {form.name for form in reefnet.FORMATS}:
-                database.execute(f"SET memory_limit = '1GB'; SET temp_directory = '{temporary}/spill'")
                 parquet = Path(temporary) / "annotations.parquet"
                 done = reefnet.convert(path, parquet)
                 entry["rows"], problems = done["rows"], done["problems"]

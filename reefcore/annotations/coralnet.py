@@ -10,14 +10,13 @@ import re
 
 import pandas as pd
 
-from reefcore.annotations.points import Format, Options, Result, build, each, grouped, need, pseudonym
+from reefcore.annotations.points import PEOPLE, Format, Options, Result, build, each, grouped, need, pseudonym
 from reefcore.annotations.sheet import Head, Sheet, key, load, snake
 from reefcore.tables import SCHEMAS
 
 NAMES = ("name", "imagename", "filename", "image", "imagefile")
 LABELS = ("labelid", "labelcode", "label")
 OWN = {*NAMES, *LABELS, "row", "column", "heightcm", "machinesuggestion1", "dateannotated", "waterquality"}
-PEOPLE = {"annotator", "photographer"}
 FREE = {"broad_category", "condition", "ecoregion", "province", "realm"}  # text columns of the schema a file may fill
 
 
@@ -27,26 +26,28 @@ def _image(head: Head) -> int | None:
     return 0 if found is None and head.header and not head.header[0].strip() else found
 
 
+def _has_index(head: Head, text: pd.DataFrame) -> bool:
+    """Tell whether the first column only numbers the rows: it has no name, and its values rise."""
+    if head.header[0].strip() or not len(text):
+        return False
+    numbers = pd.to_numeric(text[0], errors="coerce")
+    return bool(numbers.notna().all() and numbers.is_unique and numbers.is_monotonic_increasing)
+
+
 def _by_r(head: Head, text: pd.DataFrame) -> bool:
     """Tell whether R wrote the file: dots for spaces in its header, or an unnamed column that counts from 1."""
     dotted = any("." in title and key(title) in OWN for title in head.header)
-    return dotted or (_is_index(head, text, 0) and text[0].iloc[0] == "1")
-
-
-def _is_index(head: Head, text: pd.DataFrame, position: int) -> bool:
-    """Tell whether a column is an unnamed one that only counts rows."""
-    if head.header[position].strip() or not len(text):
-        return False
-    numbers = pd.to_numeric(text[position], errors="coerce")
-    return bool(numbers.notna().all() and numbers.is_unique)
+    return dotted or (_has_index(head, text) and text[0].iloc[0] == "1")
 
 
 def _extras(head: Head, sheet: Sheet, used: set[int], names: bool) -> dict[str, pd.Series]:
     """Name the further columns: snake_case, empty values missing, people's names replaced; an index is left out."""
     found = {}
+    if _has_index(head, sheet.frame):
+        used = {0, *used}
     for position, title in enumerate(head.header):
         values = sheet.frame[position]
-        if position in used or (not title.strip() and (values.eq("").all() or _is_index(head, sheet.frame, position))):
+        if position in used or (not title.strip() and values.eq("").all()):
             continue
         name = plain = snake(title) or f"unnamed_{position + 1}"
         if name in SCHEMAS["annotations"].columns and name not in FREE:
@@ -69,7 +70,7 @@ def _unmangle(label: str, by_r: bool) -> str:
     return re.sub(r"(?<=\w)\.(?=\w)", "-", re.sub(r"^X(?=\d)", "", label)) if by_r else label
 
 
-def _read(head: Head, options: Options, title: str, labels: tuple[str, ...]) -> tuple[Head, Result]:
+def _read(head: Head, options: Options, title: str, labels: tuple[str, ...]) -> Result:
     image, label = _image(head), head.first(*labels)
     need(head, title, Name=image, Row=head.first("row"), Column=head.first("column"), Label=label)
     sheet = load(head)
@@ -111,7 +112,9 @@ def read_annotator(head: Head, options: Options) -> Result:
 
 def read_api(head: Head, options: Options) -> Result:
     """Read the results of CoralNet's deploy API; of several ranked answers for one point the best score is kept."""
-    result = _read(head, options, "a table of CoralNet API results", ("labelcode", "labelid"))
+    title = "a table of CoralNet API results"
+    need(head, title, score=head.first("score"))
+    result = _read(head, options, title, ("labelcode", "labelid"))
     frame = result.frame
     point = [name for name in ("source", "image", "point_number", "row", "column") if name in frame]
     best = frame.sort_values("score", ascending=False, kind="stable", na_position="last")

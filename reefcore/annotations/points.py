@@ -14,7 +14,8 @@ from reefcore import tables
 from reefcore.annotations.sheet import Head, Sheet
 from reefcore.errors import ReefcoreError
 
-NOT_PEOPLE = {"robot", "imported"}  # CoralNet's own annotators
+PEOPLE = ("annotator", "photographer")  # columns of personal names
+NOT_PEOPLE = ("robot", "imported")  # CoralNet's own annotators
 LARGEST = 2**31 - 1  # no image has more pixels on a side
 CHANCE = 0.05  # below this, points that never touch 0 but do touch 1 are said to count from 1
 
@@ -107,7 +108,7 @@ def pseudonym(name: str) -> str:
     """
     if not name or name.lower() in NOT_PEOPLE:
         return name
-    return f"person-{hashlib.sha256(name.casefold().encode()).hexdigest()[:8]}"
+    return f"person-{hashlib.sha256(name.lower().encode()).hexdigest()[:8]}"
 
 
 def each(values: pd.Series, function: Callable[[str], str]) -> pd.Series:
@@ -219,7 +220,8 @@ def base_of(n: int, row_min: int, row_max: int, column_min: int, column_max: int
     near = [expected for low, expected in axes if low <= 1 + 3 / expected]  # 1 + 3 / expected: missed by chance in 5 %
     chance = math.exp(-sum(near))
     if min(row_min, column_min) == 1 and chance < CHANCE:
-        return "1", f"{seen}, never 0; the chance of that is {chance:.1%} if they counted from 0 and lay evenly"
+        said = f"{chance:.1%}" if chance >= 0.001 else "under 0.1%"
+        return "1", f"{seen}, never 0; the chance of that is {said} if they counted from 0 and lay evenly"
     return "unclear", seen
 
 

@@ -22,6 +22,8 @@ import duckdb
 from reefcore import files, tables
 from reefcore.annotations.points import (
     LARGEST,
+    NOT_PEOPLE,
+    PEOPLE,
     Format,
     Options,
     Result,
@@ -101,7 +103,7 @@ def _text(value: str) -> str:
 
 
 def _points(head: Head, options: Options) -> tuple[str, list[str]]:
-    """Write the SQL that makes points of the view ``file``, and list their further columns.
+    """Write the SQL that makes points of the view ``file``, and the SQL of each further column.
 
     Row, column, latitude and longitude come twice: as they stand in the file (``..._text``) and as numbers.
     """
@@ -119,21 +121,20 @@ def _points(head: Head, options: Options) -> tuple[str, list[str]]:
         shift = f" - {options.base or 0}" if name in ("row", "column") else ""
         cell = f"c{places[name][0]}" if places[name] else "NULL"
         columns.append(f'TRY_CAST({cell} AS DOUBLE){shift} AS "{name}"')
-    used, extras = {found[0] for found in places.values() if found}, []
+    used, taken = {found[0] for found in places.values() if found}, set(tables.SCHEMAS["annotations"].columns)
+    extras = []
     for position, title in enumerate(head.header):
         name = snake(title).removeprefix("coralnet_")
         if position in used or name in ("", "x"):  # X numbers the rows
             continue
-        if name in {*tables.SCHEMAS["annotations"].columns, *extras, "line"}:
+        if name in taken:
             name = f"{name}_{position + 1}"
-        extras.append(name)
-        columns.append(f"given(c{position}) AS {_name(name)}")
+        taken.add(name)
+        hide = name in PEOPLE and not options.names
+        columns.append(f"{'pseudonym' if hide else 'given'}(c{position}) AS e{position}")
+        extras.append(f'e{position} AS "{name}"')
     cells = ", ".join(f"c{position}" for position in range(len(head.header)))
-    return f"SELECT *, {', '.join(columns)}, trim(concat({cells})) = '' AS is_blank FROM file", extras
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return f"SELECT line, {', '.join(columns)}, trim(concat({cells})) = '' AS is_blank FROM file", extras
 
 
 def _view(head: Head, path: Path, delimiter: str, line: str, first: str = "") -> str:
@@ -145,11 +146,14 @@ def _view(head: Head, path: Path, delimiter: str, line: str, first: str = "") ->
 
 
 @contextmanager
-def _database(folder: Path, memory_limit: str, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a database in memory that spills to a folder."""
-    settings = {"memory_limit": memory_limit, "threads": threads, "temp_directory": str(folder / "spill")}
+def database_in(folder: str | Path, memory_limit: str = "1GB", threads: int = 2) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a silent database in memory that spills to a folder."""
+    settings = {"memory_limit": memory_limit, "threads": threads, "temp_directory": str(Path(folder) / "spill")}
     with duckdb.connect(config=settings) as database:
+        database.execute("SET enable_progress_bar = false")
         database.execute("CREATE TEMP MACRO given(x) AS nullif(trim(x), '')")
+        database.execute(f"""CREATE TEMP MACRO pseudonym(x) AS CASE WHEN lower(trim(x)) IN {NOT_PEOPLE} THEN trim(x)
+            ELSE 'person-' || substr(sha256(lower(given(x))), 1, 8) END""")
         yield database
 
 
@@ -160,6 +164,7 @@ def convert(
     threads: int = 2,
     *,
     source: str | None = None,
+    names: bool = False,
     base: int | None = None,
 ) -> dict:
     """Turn a ReefNet file of any size into the annotations table as Parquet.
@@ -176,7 +181,7 @@ def convert(
     memory_limit : str
         What DuckDB may hold in memory; beyond this it uses a temporary folder beside `parquet`.
     threads : int
-    source, base
+    source, names, base
         As for `reefcore.annotations.read`.
 
     Returns
@@ -194,10 +199,10 @@ def convert(
     form = next((form for form in FORMATS if form.fits(head)), None)
     if form is None:
         raise ReefcoreError("this is not a ReefNet file", path, "read it with reefcore.annotations.read")
-    problems, options = _lacking(head, source), Options(source=source, base=base)
+    problems, options = _lacking(head, source), Options(source=source, names=names, base=base)
     with files.atomic(parquet) as output, tempfile.TemporaryDirectory(dir=parquet.parent) as folder:
         try:
-            with _database(Path(folder), memory_limit, threads) as database:
+            with database_in(Path(folder), memory_limit, threads) as database:
                 counts = _convert_plain(database, head, options, output)
                 if counts is None:
                     counts = _convert_rewritten(database, head, options, output, Path(folder), problems)
@@ -214,7 +219,7 @@ def convert(
 def _copy(database, head: Head, options: Options, output: Path) -> int:
     """Write the good rows and count them."""
     points, extras = _points(head, options)
-    columns = ", ".join([TABLE, *map(_name, extras)])
+    columns = ", ".join([TABLE, *extras])
     query = f"COPY ({columns} FROM ({points}) WHERE {GOOD}) TO {_text(output)} (FORMAT parquet, COMPRESSION zstd)"
     return database.execute(query).fetchone()[0]
 
@@ -247,8 +252,9 @@ def _convert_rewritten(
     with open(plain, "w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, quoting=csv.QUOTE_ALL, lineterminator="\n")
         writer.writerow(["written_line", *head.header])
-        for written, (line, cells) in enumerate(found, 1):  # noqa: B007 - the last one is the number of records
+        for line, cells in found:
             writer.writerow([line, *cells])
+            written += 1
     problems += found.problems
     database.execute(_view(head, plain, ",", "written_line", "'written_line': 'BIGINT', "))
     kept = _copy(database, head, options, output)
@@ -270,7 +276,8 @@ def _bad_rows(database, head: Head, options: Options, bad: int) -> list[tuple]:
             "latitude": degree_problem(given["latitude"], 90),
             "longitude": degree_problem(given["longitude"], 180),
         }
-        problems += [(line, titles[name], sentence) for name, sentence in said.items() if sentence]
+        told = [(line, titles[name], sentence) for name, sentence in said.items() if sentence]
+        problems += told or [(line, "", "cannot be read")]  # a number that Python knows and DuckDB does not
     if bad > LISTED:
         problems.append((None, "", f"{bad - LISTED:,} more rows were left out, not listed here"))
     return problems
@@ -292,7 +299,7 @@ def read(head: Head, options: Options) -> Result:
         )
     with tempfile.TemporaryDirectory() as folder:
         parquet = Path(folder) / "annotations.parquet"
-        done = convert(head.path, parquet, source=options.source, base=options.base)
+        done = convert(head.path, parquet, source=options.source, names=options.names, base=options.base)
         frame, rest = tables.check(files.read_parquet(parquet), "annotations")
     problems = [*done["problems"].itertuples(index=False, name=None), *rest.itertuples(index=False, name=None)]
     return Result(frame, problems + said_base(frame, options), done["rows"])

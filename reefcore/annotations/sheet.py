@@ -202,11 +202,13 @@ def scan(path: Path, limit: int | None = None) -> Scan:
             mark, last, done = mark or chunk[:4], chunk[-1:], done + len(chunk)
             newlines += chunk.count(b"\n")
             odd = odd or chunk.count(b"\r\n") != chunk.count(b"\r")
+            if chunk.isascii() and not decoder.getstate()[0]:
+                continue
             try:
                 utf8 = utf8 and decoder.decode(chunk) is not None
             except UnicodeDecodeError:
                 utf8 = False
-            if not chunk.isascii() and len(pieces) < 1000:
+            if len(pieces) < 1000:
                 pieces += re.findall(rb"[^\r\n,;\t\"]{0,30}[\x80-\xff][^\r\n,;\t\"]{0,30}", chunk)[:1000]
     if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return Scan("utf-16", "", newlines, False)
@@ -290,10 +292,13 @@ def _workbook_records(path: Path) -> Iterator[tuple[int, list[str], str]]:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             for sheet in book.worksheets:
-                rows = enumerate(sheet.iter_rows(values_only=True), 1)
-                cells = [(line, ["" if value is None else str(value) for value in row], "") for line, row in rows]
-                if any(not is_blank(row) for _, row, _ in cells):
-                    yield from cells
+                begun = False
+                for line, row in enumerate(sheet.iter_rows(values_only=True), 1):
+                    cells = ["" if value is None else str(value) for value in row]
+                    begun = begun or not is_blank(cells)
+                    if begun:
+                        yield line, cells, ""
+                if begun:
                     return
         finally:
             book.close()
