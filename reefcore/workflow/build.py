@@ -338,7 +338,7 @@ def lock() -> int:
 
 
 def status(profile: str = "sample", output: str | Path | None = None) -> list[dict]:
-    """Tell how each step and chapter of a profile stands.
+    """Tell how each chapter of a profile stands, and each step that one needs.
 
     Returns
     -------
@@ -348,15 +348,16 @@ def status(profile: str = "sample", output: str | Path | None = None) -> list[di
     output = Path(output or keys.root() / BOOK).absolute()
     one = find_profile(profile)
     folder = one.folder(keys.root())
-    rows = [
-        ("step", name, steps.record_path(folder, name), folder, steps.ingredients(one, folder, name))
-        for name in steps.plan(one)
-    ]
-    if notebooks():
-        rows += [
-            ("chapter", c.name, record_path(output, c.name), output, ingredients(c))
-            for c in chapters(["all"], {"profile": profile})
-        ]
+    pages = chapters(["all"], {"profile": profile}) if notebooks() else []
+    wanted = {need for chapter in pages for need in chapter.needs} or set(steps.plan(one))
+    rows = []
+    for name in reversed(steps.plan(one)):
+        if name in wanted:
+            wanted |= {*steps.plan(one)[name].needs}
+            rows.insert(
+                0, ("step", name, steps.record_path(folder, name), folder, steps.ingredients(one, folder, name))
+            )
+    rows += [("chapter", c.name, record_path(output, c.name), output, ingredients(c)) for c in pages]
     result = []
     for kind, name, path, base, made_of in rows:
         record = keys.read_record(path)

@@ -25,6 +25,7 @@ from reefcore.errors import ReefcoreError
 from reefcore.files import sha256, share, write_json
 
 PACKAGE = Path(reefcore.__file__).resolve().parent
+DATA = (".csv", ".json", ".yaml")  # what lies beside the modules of a package belongs to it
 STOP = "reefcore.workflow"  # what a chapter gets through the workflow is covered by the keys of its inputs
 
 
@@ -95,12 +96,12 @@ def shared(source: str) -> set[str]:
 
 
 def modules(*names: str, source: str = "") -> dict[str, str]:
-    """Hash the modules that some modules, or a source text, use, and the data files all of these ask for.
+    """Hash the modules that some modules, or a source text, use, and the data files beside them or asked for by them.
 
     Returns
     -------
     dict
-        ``reefcore/....py`` or ``data/...`` -> SHA-256 of its content.
+        ``reefcore/...`` or ``data/...`` -> SHA-256 of its content.
     """
     queue = [name for name in {*names, *imports(source)} if name != STOP]
     seen, data = set(), shared(source)
@@ -117,6 +118,8 @@ def modules(*names: str, source: str = "") -> dict[str, str]:
     for name in seen:
         file = _file_of(name)
         result[file.relative_to(PACKAGE.parent).as_posix()] = _scan(file, name)[0]
+        beside = file.parent.iterdir() if file.name == "__init__.py" else ()
+        result |= {p.relative_to(PACKAGE.parent).as_posix(): sha256(p) for p in beside if p.suffix in DATA}
     for place in data:
         result.update(_shared_hashes(place))
     return dict(sorted(result.items()))

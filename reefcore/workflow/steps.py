@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import functools
 import logging
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -242,7 +243,9 @@ def ingredients(profile: Profile, folder: Path, name: str) -> dict[str, str]:
     function = step.build.func if isinstance(step.build, functools.partial) else step.build
     made_of = {"step": f"{name} {_glue()[function.__name__]}", **keys.environment(), **keys.modules(*step.modules)}
     made_of |= {f"profile {setting}": str(profile.settings[setting]) for setting in step.settings}
-    made_of |= step.given
+    if step.given:  # a run depends on its own recipe, not on the others beside it
+        made_of = {name: hash_ for name, hash_ in made_of.items() if not re.match(r"reefcore/recipes/.*\.yaml", name)}
+        made_of |= step.given
     made_of |= {f"step {need}": key(profile, folder, need) for need in step.needs}
     if step.external:  # the photos of a survey can be hundreds of gigabytes: names and sizes must do
         for path in (folder / output for output in step.outputs):
