@@ -43,6 +43,8 @@ def sha256(path: str | Path) -> str:
 def write_parquet(frame: pd.DataFrame, path: str | Path) -> Path:
     """Write a table to Parquet (zstd), whole or not at all; the same table gives the same bytes."""
     path = Path(path)
+    frame = frame.copy(deep=False)
+    frame.attrs = {}  # a reader puts its table of problems there, which pandas cannot store
     with atomic(path) as temporary:
         frame.to_parquet(temporary, index=False, compression="zstd")
     return path
@@ -62,7 +64,9 @@ def read_parquet(path: str | Path, columns: list[str] | None = None) -> pd.DataF
     try:
         return pd.read_parquet(path, columns=columns)
     except (OSError, ValueError) as error:
-        raise ReefcoreError(f"this is not a readable Parquet table ({error})", path, "delete it and build it again") from None
+        raise ReefcoreError(
+            f"this is not a readable Parquet table ({error})", path, "delete it and build it again"
+        ) from None
 
 
 def write_json(value, path: str | Path) -> Path:

@@ -428,7 +428,6 @@ def test_check_gives_the_figures_and_all_problems(put, tmp_path):
         "points_per_image": [1, 2.0, 3],
         "duplicates": 1,
         "problems": [{"line": 6, "column": "Row", "problem": "'x' is not a whole number of pixels"}],
-        "folder": None,
     }
     assert annotations.check_text(entry).splitlines() == [
         f"{entry['file']}: coralnet",
@@ -441,9 +440,9 @@ def test_check_gives_the_figures_and_all_problems(put, tmp_path):
 
 
 def test_check_writes_what_is_too_much_to_show(put, tmp_path):
-    (entry,) = annotations.check([put(SHORT + "b.jpg,x,7,POR\n" * 30)], folder=tmp_path / "out")
+    (entry,) = annotations.check([put(SHORT + "b.jpg,x,7,POR\n" * 30)])
     assert len(entry["problems"]) == 30
-    lines = annotations.check_text(entry).splitlines()
+    lines = annotations.check_text(entry, tmp_path / "out").splitlines()
     assert lines[-2].endswith(f"10 more problems are listed in {tmp_path / 'out' / 'reef.csv.problems.csv'}.")
     rest = pd.read_csv(tmp_path / "out" / "reef.csv.problems.csv")
     assert rest["line"].tolist() == list(range(25, 35))
@@ -456,8 +455,10 @@ def test_check_goes_on_after_a_refused_file(put):
     assert (empty["kept"], empty["base"], empty["points_per_image"], empty["refused"]) == (0, None, None, None)
     assert annotations.check_text(empty).splitlines()[-1].endswith("0 of 0 rows kept.")
     assert refused["format"] is None and refused["rows"] == 0
-    assert annotations.check_text(refused).splitlines() == [refused["refused"], f"{refused['file']}: refused."]
+    assert annotations.check_text(refused) == f"refused: {refused['refused']}"
     assert good["kept"] == 3
+    both = annotations.check_text([refused, good])
+    assert both == f"{annotations.check_text(refused)}\n\n{annotations.check_text(good)}"
 
 
 def test_damaged_files_give_a_table_or_a_sentence(put, tmp_path):

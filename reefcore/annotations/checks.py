@@ -15,14 +15,12 @@ COUNTS = """SELECT count(*), count(DISTINCT (source, image)), count(DISTINCT lab
 PER_IMAGE = "SELECT min(n), median(n), max(n) FROM (SELECT count(*) AS n FROM points GROUP BY source, image)"
 
 
-def check(paths: Iterable[str | Path], folder: str | Path | None = None) -> list[dict]:
+def check(paths: Iterable[str | Path]) -> list[dict]:
     """Read files of annotations and say what each holds; a ReefNet file of any size goes through DuckDB.
 
     Parameters
     ----------
     paths : iterable of path
-    folder : path, optional
-        Where `check_text` puts the list of problems that are too many to show; see `reefcore.errors.problems_text`.
 
     Returns
     -------
@@ -32,18 +30,18 @@ def check(paths: Iterable[str | Path], folder: str | Path | None = None) -> list
         ``file``, ``format`` (None where unknown), ``refused`` (the sentence, or None), ``rows`` (rows of data in the
         file), ``kept`` (points read), ``images``, ``labels`` (distinct raw labels), ``row_range`` and ``column_range``
         ([min, max] in pixels), ``base`` ('0', '1' or 'unclear') and ``base_evidence``, ``points_per_image`` ([min,
-        median, max]), ``duplicates`` (points that repeat an earlier one with the same label), ``problems`` (all: line,
-        column, problem) and ``folder``.
+        median, max]), ``duplicates`` (points that repeat an earlier one with the same label) and ``problems`` (all:
+        line, column, problem).
     """
-    return [_check(Path(path), None if folder is None else str(folder)) for path in paths]
+    return [_check(Path(path)) for path in paths]
 
 
-def _check(path: Path, folder: str | None) -> dict:
+def _check(path: Path) -> dict:
     from reefcore.annotations import read, recognise
 
     entry = {"file": str(path), "format": None, "refused": None, "rows": 0, "kept": 0, "images": 0, "labels": 0}
     entry |= {"row_range": None, "column_range": None, "base": None, "base_evidence": None, "points_per_image": None}
-    entry |= {"duplicates": 0, "problems": [], "folder": folder}
+    entry |= {"duplicates": 0, "problems": []}
     try:
         entry["format"] = recognise(path).name
         with tempfile.TemporaryDirectory() as temporary, reefnet.database_in(temporary) as database:
@@ -69,13 +67,20 @@ def _check(path: Path, folder: str | None) -> dict:
     return entry | {"problems": rows.to_dict("records")}
 
 
-def check_text(entry: dict) -> str:
-    """Say an entry of `check` for people: a header line, figures, then the problems.
+def check_text(entries: dict | list[dict], folder: str | Path | None = None) -> str:
+    """Say entries of `check` for people: of each file its format, its figures, then its problems.
 
-    Where there are more than 20 problems, the rest is written to a CSV; see `reefcore.errors.problems_text`.
+    Parameters
+    ----------
+    entries : dict or list of dict
+    folder : path, optional
+        Where the problems that are too many to show go, as CSV; see `reefcore.errors.problems_text`.
     """
+    if not isinstance(entries, dict):
+        return "\n\n".join(check_text(entry, folder) for entry in entries)
+    entry = entries
     if entry["refused"]:
-        return f"{entry['refused']}\n{entry['file']}: refused."
+        return f"refused: {entry['refused']}"
     counts = {"row": "rows", "image": "images", "label": "labels", "duplicate": "duplicates"}
     figures = (f"{entry[many]:,} {one if entry[many] == 1 else many}" for one, many in counts.items())
     lines = [f"{entry['file']}: {entry['format']}", f"  {', '.join(figures)}"]
@@ -89,5 +94,5 @@ def check_text(entry: dict) -> str:
             f"{said[entry['base']]} ({entry['base_evidence']})",
         ]
     problems = problems_table((row["line"], row["column"], row["problem"]) for row in entry["problems"])
-    folder = None if entry["folder"] is None else Path(entry["folder"])
+    folder = None if folder is None else Path(folder)
     return "\n".join([*lines, problems_text(problems, entry["file"], entry["kept"], entry["rows"], folder)])
