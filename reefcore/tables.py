@@ -140,6 +140,7 @@ def annotation_ids(frame: pd.DataFrame) -> pd.Series:
     >>> annotation_ids(point)[0]
     'fe6783df0dc4a495'
     """
+    frame = frame.astype({"row": "Int64", "column": "Int64"})  # 111.0 and 111 are the same pixel
     parts = [frame[name].astype("object").where(frame[name].notna(), "").map(str) for name in IDENTITY]
     keys = ("\x1f".join(values) for values in zip(*parts, strict=True))
     ids = [hashlib.md5(key.encode(), usedforsecurity=False).hexdigest()[:16] for key in keys]

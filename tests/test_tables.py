@@ -23,7 +23,7 @@ def test_id_is_the_documented_hash():
 
 def test_id_does_not_depend_on_order_or_dtypes():
     frame = points(4)
-    other = frame.iloc[::-1].astype({"row": "Int64", "source": "object"})
+    other = frame.iloc[::-1].astype({"row": "float64", "column": "Int64", "source": "object"})
     assert tables.annotation_ids(other).sort_index().tolist() == frame["annotation_id"].tolist()
 
 
