@@ -7,7 +7,7 @@ Heights are in pixels for surfaces and in radii for forms; tone runs from 0 (val
 from __future__ import annotations
 
 import zlib
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from scipy import ndimage
@@ -64,8 +64,18 @@ def fractal(side: int, rng: np.random.Generator, slope: float = 1.0, longest: fl
     return noise / noise.std()
 
 
-def _cells(side, size, rng, jitter=0.2):
-    """Scatter corallites on a loose hexagonal grid: distances to the first two, their number, and the angle."""
+def cells(side: int, size: float, rng: np.random.Generator, jitter: float = 0.2):
+    """Scatter points on a loose hexagonal grid that tiles.
+
+    Returns
+    -------
+    distance, nearest : arrays (side, side, 2)
+        Distance of each pixel to its first and second point in units of `size`, and their numbers.
+    angle : array (side, side)
+        Direction from the first point.
+    count : int
+        Points.
+    """
     columns, rows = max(2, round(side / size)), 2 * max(1, round(side / size / 1.732))
     y, x = np.mgrid[:rows, :columns].reshape(2, -1).astype(float)
     points = np.stack([(y + 0.5) * side / rows, (x + 0.5 * (y % 2)) * side / columns], 1)
@@ -108,7 +118,7 @@ def _labyrinth(side, size, rng, order=0.0, steps=5):
 
 
 def _polygons(side, size, rng, septa=0.0, wall=0.25, merge=0.0):
-    d, nearest, _, count = _cells(side, size, rng)
+    d, nearest, _, count = cells(side, size, rng)
     edge = d[..., 1] - d[..., 0]
     if merge:  # some neighbours share a valley
         group = np.arange(count)
@@ -123,7 +133,7 @@ def _polygons(side, size, rng, septa=0.0, wall=0.25, merge=0.0):
 
 
 def _stars(side, size, rng, ring=0.35, septa=0.0, dome=0.0, oval=0.0, fuzz=0.0):
-    d, _, angle, _ = _cells(side, size, rng, 0.2)
+    d, _, angle, _ = cells(side, size, rng, 0.2)
     r = d[..., 0] * (1 + 0.25 * oval * np.cos(2 * angle))
     rim = np.exp(-(((r - ring) / 0.13) ** 2))
     mound = 1 - _smooth(r, ring, ring + 0.22)
@@ -157,7 +167,7 @@ def _radial(side, size, rng):
 
 
 def _pores(side, size, rng, rim=0.0, fuzz=0.0):
-    d, *_ = _cells(side, size, rng, 0.18)
+    d, *_ = cells(side, size, rng, 0.18)
     pit = np.exp(-((d[..., 0] / 0.3) ** 2))
     rough = fuzz * 0.22 * rng.standard_normal(pit.shape)
     halo = rim * np.exp(-(((d[..., 0] - 0.4) / 0.15) ** 2))
@@ -165,7 +175,7 @@ def _pores(side, size, rng, rim=0.0, fuzz=0.0):
 
 
 def _cones(side, size, rng, pit=0.5, uneven=0.0, ridge=0.0):
-    d, nearest, angle, count = _cells(side, size, rng, 0.22 + 0.1 * uneven)
+    d, nearest, angle, count = cells(side, size, rng, 0.22 + 0.1 * uneven)
     tall = 1 - uneven * rng.random(count)[nearest[..., 0]]
     r = d[..., 0] * (1 + 0.35 * ridge * np.cos(2 * angle + rng.uniform(0, 6.3, count)[nearest[..., 0]]))
     cone = np.clip(1 - r / 0.6, 0, 1) ** 0.8 * tall
@@ -174,7 +184,7 @@ def _cones(side, size, rng, pit=0.5, uneven=0.0, ridge=0.0):
 
 
 def _flowers(side, size, rng, petals=8, spike=0.0, cup=0.0):
-    d, nearest, angle, count = _cells(side, size, rng, 0.16)
+    d, nearest, angle, count = cells(side, size, rng, 0.16)
     wave = np.cos(petals * angle + rng.uniform(0, 6.3, count)[nearest[..., 0]])
     r = d[..., 0] * (1 - 0.22 * wave)
     disc = 1 - _smooth(r, 0.34, 0.58)
@@ -184,14 +194,14 @@ def _flowers(side, size, rng, petals=8, spike=0.0, cup=0.0):
 
 
 def _bubbles(side, size, rng):
-    d, nearest, _, count = _cells(side, size, rng, 0.25)
+    d, nearest, _, count = cells(side, size, rng, 0.25)
     big = rng.uniform(0.55, 0.75, count)[nearest[..., 0]]
     ball = np.sqrt(np.clip(1 - (d[..., 0] / big) ** 2, 0, 1))
     return ball, 0.1 + 0.8 * ball
 
 
 def _discs(side, size, rng):
-    d, *_ = _cells(side, size, rng, 0.2)
+    d, *_ = cells(side, size, rng, 0.2)
     disc = 1 - _smooth(d[..., 0], 0.38, 0.55)
     mouth = np.exp(-((d[..., 0] / 0.13) ** 2))
     return disc - 0.5 * mouth, 0.1 + 0.7 * disc - 0.5 * mouth
@@ -201,7 +211,7 @@ def _plain(side, size, rng, holes=0.0):
     field = fractal(side, rng, 1.1, 6 * size)
     height, tone = 0.5 + 0.25 * field, 0.55 + 0.12 * field
     if holes:
-        d, nearest, _, count = _cells(side, 7 * size, rng, 0.35)
+        d, nearest, _, count = cells(side, 7 * size, rng, 0.35)
         hole = np.exp(-((d[..., 0] / (0.16 * rng.random(count)[nearest[..., 0]] + 0.02)) ** 4))
         height, tone = height - 6 * hole, tone - 0.9 * hole
     return height, tone
@@ -213,12 +223,11 @@ def _fuzz(side, size, rng):
 
 
 def _rock(side, size, rng):
-    rough = fractal(side, rng, 1.25, 10 * size)
-    knobs = 1 - np.abs(fractal(side, rng, 1.0, 3 * size))
-    pits = _smooth(fractal(side, rng, 0.9, 1.5 * size), 1.1, 2.2)
-    height = 0.42 * rough + 0.22 * knobs - 0.7 * pits
-    specks = _smooth(fractal(side, rng, 0.55, 1.2 * size), 1.9, 2.8)
-    tone = 0.45 + 0.13 * rough + 0.14 * fractal(side, rng, 0.7, 3 * size) - 0.35 * pits + 0.5 * specks
+    rough = fractal(side, rng, 1.5, 10 * size)
+    pits = _smooth(fractal(side, rng, 1.2, 2.5 * size), 1.0, 2.2)
+    specks = _smooth(fractal(side, rng, 0.8, 1.5 * size), 2.0, 3.0)
+    height = 0.4 * rough + 0.06 * fractal(side, rng, 0.7, size) - 0.6 * pits
+    tone = 0.5 + 0.08 * rough + 0.07 * fractal(side, rng, 0.7, 3 * size) - 0.3 * pits + 0.25 * specks
     return height, tone
 
 
@@ -226,7 +235,7 @@ def _crust(side, size, rng):
     bumps = fractal(side, rng, 1.6, 4 * size)
     margin = np.exp(-((fractal(side, rng, 1.5, 5 * size) / 0.16) ** 2))
     grain = fractal(side, rng, 0.6, size)
-    return 0.3 * bumps + 0.12 * grain, 0.5 + 0.12 * bumps + 0.13 * grain + 0.3 * margin
+    return 0.3 * bumps + 0.05 * grain, 0.5 + 0.1 * bumps + 0.06 * grain + 0.25 * margin
 
 
 def _sand(side, size, rng):
@@ -271,7 +280,7 @@ POLAR = {"rows", "radial"}  # surfaces laid out by radius and angle: concentric 
 ECOMORPHS = ((0.86, 1.15, 1.05), (1.0, 1.0, 1.0), (1.18, 0.8, 0.85))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _tile(name: str, variant: int) -> np.ndarray:
     from reefcore.sample.taxa import KINDS
 
@@ -419,7 +428,7 @@ def _branches(count, width, reach, rise, fork, base, spread=0.55, fan=0.0):
 
 def _tabular(rng):
     q = _outline(rng, 0.1, 9)
-    d, nearest, _, count = _cells(STAMP, 7.5, rng, 0.25)
+    d, nearest, _, count = cells(STAMP, 7.5, rng, 0.25)
     nub = np.clip(1 - d[..., 0] / 0.62, 0, 1) * rng.uniform(0.6, 1.1, count)[nearest[..., 0]]
     inside = q + 0.16 * (1 - nub) * _smooth(q, 0.7, 0.95) < 1
     height = (0.5 + 0.1 * nub + 0.05 * fractal(STAMP, rng, 2.0)) * inside
@@ -470,7 +479,7 @@ FORMS = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=None)
+@cache
 def stamp(name: str, form: str, individual: int) -> np.ndarray:
     """Return one individual of a growth form, seen from above.
 

@@ -24,7 +24,7 @@ from reefcore.sample.water import Camera, Water, expose, immerse, make_camera, m
 CLASSES: tuple[str, ...] = tuple(kind.name for kind in taxa.CORALS + taxa.OTHER)
 INDEX = {name: number for number, name in enumerate(CLASSES)}
 AREA_SCALE = 1 / 36  # of a photo's pixels against the photo it stands for
-COLONY = 112  # pixels; usual diameter of a colony at median resolution
+COLONY = 142  # pixels; usual diameter of a colony at median resolution
 GROUND = tuple(kind.name for kind in taxa.OTHER if "ground" in kind.forms and kind.name != "Human objects")
 
 
@@ -89,7 +89,7 @@ def make_look(seed: int, realm: str, megapixels: float) -> Look:
     if not megapixels > 0:
         raise ReefcoreError(f"megapixels is {megapixels}", do="give a positive number, 0.2 to 27 in the paper")
     rng = generator("look", seed, realm)
-    top = rng.gamma(2.5, 2.0) + 1
+    top = rng.gamma(2.5, 1.6) + 1
     turn, tilt = rng.uniform(0, 2 * np.pi), rng.uniform(0.25, 0.75)
     cropped = bool(rng.random() < 0.16)
     return Look(
@@ -99,8 +99,8 @@ def make_look(seed: int, realm: str, megapixels: float) -> Look:
         water=make_water(rng, realm),
         camera=make_camera(rng),
         depth=(float(top), float(top + rng.uniform(1, 6))),
-        altitude=float(rng.uniform(0.6, 1.8)),
-        scale=float(np.clip((megapixels / 12) ** 0.25, 0.6, 1.2) * np.exp(rng.normal(0, 0.1))),
+        altitude=float(rng.uniform(0.5, 1.2)),
+        scale=float(np.clip((megapixels / 12) ** 0.25, 0.6, 1.2) * np.exp(rng.normal(0, 0.06))),
         aspect=float(rng.choice([4 / 3, 3 / 2], p=[0.7, 0.3])),
         cropped=cropped,
         frame=cropped and bool(rng.random() < 0.6),
@@ -124,18 +124,18 @@ def _habit(look_seed: int, name: str) -> tuple:
     kind = taxa.KINDS.get(name, taxa.KINDS["Turf algae"])
     rng = generator("habit", look_seed, name)
     forms = np.array(list(kind.forms.values())) * rng.gamma(0.8, 1, len(kind.forms))
-    colours = rng.gamma(0.7, 1, len(kind.colours)) + 0.03
-    tint = np.exp(rng.normal(0, (0.10, 0.07, 0.10)))
+    colours = rng.gamma(0.8, 1, len(kind.colours)) * 0.5 ** np.arange(len(kind.colours))  # the first is the usual one
+    tint = np.exp(rng.normal(0, (0.06, 0.04, 0.06)))
     size = float(np.exp(rng.normal(0, 0.12)))
     relief = float(np.exp(rng.normal(0, 0.25)))
     return forms / forms.sum(), colours / colours.sum(), int(rng.integers(morphology.VARIANTS)), tint, size, relief
 
 
-def _ramp(kind, weights, tint, rng, spread=0.06) -> np.ndarray:
+def _ramp(kind, weights, tint, rng, spread=0.03) -> np.ndarray:
     """Colours for tone 0..1 in 64 steps (float32, 64 x 3, linear): valley, body, ridge."""
     ridge, valley = (np.array(taxa.COLOURS[name]) for name in kind.colours[rng.choice(len(kind.colours), p=weights)])
-    vary = tint * np.exp(rng.normal(0, spread, 3)) * np.exp(rng.normal(0, 0.1))
-    stops = np.stack([0.6 * valley, 0.45 * valley + 0.45 * ridge, ridge, 0.45 * ridge + 0.52])
+    vary = tint * np.exp(rng.normal(0, spread, 3)) * np.exp(rng.normal(0, 0.06))
+    stops = np.stack([0.6 * valley, 0.5 * valley + 0.4 * ridge, ridge, 0.7 * ridge + 0.25])
     steps = np.stack([np.interp(np.linspace(0, 1, 64), (0, 0.38, 0.72, 1.15), stops[:, band]) for band in range(3)], -1)
     return ((steps * vary) ** 2).astype(np.float32)
 
@@ -172,11 +172,27 @@ def _swell() -> np.ndarray:
 
 
 @cache
-def _fray() -> np.ndarray:
-    """Displacements in pixels that fray the edges of ground patches (int16, 512 x 512 x 2)."""
-    rng = generator("fray")
-    layers = [3.5 * morphology.fractal(512, rng, 1.0, 30) + rng.normal(0, 0.8, (512, 512)) for _ in range(2)]
-    return np.stack(layers, -1).astype(np.int16)
+def _lumps() -> tuple[np.ndarray, np.ndarray]:
+    """Make the stones that a seabed is heaped of.
+
+    Returns
+    -------
+    int16 array (512, 512, 2)
+        Way from each pixel to the middle of its stone: ground changes from stone to stone.
+    float32 array (512, 512, 2)
+        Height in pixels and departure in tone.
+    """
+    rng, side = generator("lumps"), 512
+    way, height, tone = None, 0, 0
+    for size, tall in ((48, 16.0), (20, 9.0)):
+        d, nearest, angle, count = morphology.cells(side, size, rng, 0.4)
+        level, shade = rng.random(count)[nearest[..., 0]], rng.normal(0, 0.07, count)[nearest[..., 0]]
+        dome = np.sqrt(np.clip(1 - (d[..., 0] / 0.75) ** 2, 0.02, 1)) * (0.35 + 0.65 * level)
+        bend = [0.1 * size * morphology.fractal(side, rng, 1.9, 40) for _ in range(2)]
+        at = tuple(np.rint(np.indices((side, side))[axis] + bend[axis]).astype(int) % side for axis in (0, 1))
+        height, tone = height + tall * dome[at], tone + shade[at]
+        way = [(-size * d[..., 0] * turn(angle))[at] + bend[axis] for axis, turn in enumerate((np.sin, np.cos))]
+    return np.stack(way, -1).astype(np.int16), np.stack([height, tone], -1).astype(np.float32)
 
 
 @cache
@@ -205,10 +221,10 @@ class _Scene:
         self.palette: list[np.ndarray] = []
         self._lay_ground({name: cover[name] for name in GROUND if name in cover} or {"Turf algae": 1.0})
 
-    def _cut(self, bank: np.ndarray, stretch: float, step: int = 1) -> np.ndarray:
+    def _cut(self, bank: np.ndarray, stretch: float, step: int = 1, turn: bool = True) -> np.ndarray:
         """Cut the frame out of repeating noise, magnified `stretch` times; every `step`-th pixel."""
         side = len(bank)
-        (y0, x0), flip = self.rng.integers(0, side, 2), self.rng.random(2) < 0.5
+        (y0, x0), flip = self.rng.integers(0, side, 2), (self.rng.random(2) < 0.5) & turn
         y = (y0 + (np.arange(0, self.height, step) / stretch).astype(int)) % side
         x = (x0 + (np.arange(0, self.width, step) / stretch).astype(int)) % side
         return (bank.swapaxes(0, 1) if flip[0] else bank).take(y[:: -1 if flip[1] else 1], 0).take(x, 1)
@@ -216,7 +232,7 @@ class _Scene:
     def _lay_ground(self, shares: dict[str, float]) -> None:
         look, rng, scale = self.look, self.rng, np.float32(self.look.scale)
         names, swell = list(shares), _swell()
-        relief = 20 * scale * self._cut(swell[0], 1.0) + 6 * scale * self._cut(swell[3], 0.4)
+        relief = 20 * scale * self._cut(swell[0], 1.0)
         # Which ground lies where: fields of noise in competition, at a quarter of the resolution.
         low = relief[::4, ::4] / (20 * scale)
         lean = {"Shadow": -2.0, "Sediment": -0.8, "Rubble": -0.4, "Corallinales": 0.5, "Hard substrate": 0.4}
@@ -230,9 +246,12 @@ class _Scene:
             choice = np.argmax(fields + offset[:, None, None].astype(np.float32), 0)
             got = np.bincount(choice.ravel(), minlength=len(names)) / choice.size
             offset += 0.6 * np.log((wanted + 0.003) / (got + 0.003))
-        fray = self._cut(_fray(), 1.0)
-        y = np.clip((np.arange(self.height, dtype=np.int16)[:, None] + fray[..., 0]) >> 2, 0, choice.shape[0] - 1)
-        x = np.clip((np.arange(self.width, dtype=np.int16)[None] + fray[..., 1]) >> 2, 0, choice.shape[1] - 1)
+        state = rng.bit_generator.state
+        way = self._cut(_lumps()[0], look.scale, turn=False)
+        rng.bit_generator.state = state
+        lumps = self._cut(_lumps()[1], look.scale, turn=False)
+        y = np.clip((np.arange(self.height, dtype=np.int16)[:, None] + way[..., 0]) >> 2, 0, choice.shape[0] - 1)
+        x = np.clip((np.arange(self.width, dtype=np.int16)[None] + way[..., 1]) >> 2, 0, choice.shape[1] - 1)
         choice = choice.astype(np.uint8)[y, x]
         # Their surfaces, from one atlas.
         zoom, side = 0.6 + 0.5 * look.scale, morphology.GROUND
@@ -245,8 +264,9 @@ class _Scene:
         )
         flat = np.array([0.3 if name == "Sediment" else 1.0 for name in names], np.float32)
         drop = np.array([-30 * scale if name == "Shadow" else 0.0 for name in names], np.float32)
-        self.relief = relief * flat.take(choice) + drop.take(choice) + surface[..., 0] * np.float32(zoom)
-        tone = surface[..., 1] + np.float32(0.09) * self._cut(swell[4], 1.0)
+        heap = lumps[..., 0] * scale
+        self.relief = (relief + heap) * flat.take(choice) + drop.take(choice) + surface[..., 0] * np.float32(zoom)
+        tone = surface[..., 1] + lumps[..., 1] + np.float32(0.07) * self._cut(swell[4], 1.0)
         self.paint = (np.clip(tone, 0, 0.999) * 64).astype(np.int32) + 64 * choice.astype(np.int32)
         self.classes = np.array([INDEX[name] for name in names], np.uint8).take(choice)
         for name in names:
@@ -287,7 +307,7 @@ class _Scene:
         if kind.corallite in morphology.POLAR:
             turns = max(1, round(float(2 * np.pi * 0.6 * grain / side)))
             around, out = np.arctan2(u, v) * np.float32(side * turns / (2 * np.pi)), np.sqrt(r2) * grain
-            at = (around, out)
+            at = (around, out) if kind.corallite == "rows" else (out, around)
         else:
             bulge = grain * (1 + np.float32(0.3) * r2)
             start = rng.integers(0, side, 2).astype(np.float32)
@@ -299,7 +319,10 @@ class _Scene:
         base = np.float32(np.median(ground[::37]))
         z = (0.8 * ground + 0.2 * base if form == "encrusting" else base) + rise * np.float32(radius)
         z += surface[:, 0] * np.float32(rough * look.scale) * np.clip(rise * 12, 0, 1)
-        seen = np.flatnonzero(z > ground - np.where(rise < 0.08, -4, 0.25 * radius))
+        alive = z > ground - np.where(rise < 0.08, -4, 0.3 * radius)
+        if rng.random() < 0.15:  # part of the colony is dead: the ground shows
+            alive &= blotch < rng.uniform(0.9, 1.8)
+        seen = np.flatnonzero(alive)
         tone = surface[:, 1] + 0.5 * tip + np.float32(0.05) * blotch + np.float32(rng.normal(0, 0.04))
         flat = flat[seen]
         paint = (np.clip(tone[seen], 0, 0.999) * 64).astype(np.int32) + 64 * len(self.palette)
@@ -336,7 +359,7 @@ class _Scene:
         shade = np.clip(shade * np.float32(0.16 / scale), 0, 1)
         shade = np.asarray(Image.fromarray(shade).resize(relief.shape[::-1], Image.Resampling.BILINEAR))
         near, wide = relief - soften(relief, 6), relief - soften(relief, 32)
-        hollow = np.clip(near * np.float32(0.07 / scale), -0.45, 0.3) + np.clip(
+        hollow = np.clip(near * np.float32(0.06 / scale), -0.4, 0.08) + np.clip(
             wide * np.float32(0.025 / scale), -0.5, 0.25
         )
         sun = np.float32(0.4 + 0.4 * sharp)
@@ -357,14 +380,14 @@ def _plan(look: Look, cover: dict[str, float], width: int, height: int, rng) -> 
         wide = usual * _habit(look.seed, name)[4] * (0.7 if "solitary" in taxa.KINDS[name].forms else 1)
         wanted = share * width * height / 0.6  # a colony fills about 0.6 of its square
         count = max(1, round(wanted / wide**2))
-        for diameter in math.sqrt(wanted / count) * np.exp(rng.normal(0, 0.22, count)):
-            bodies.append((name, np.clip(diameter, min(0.6 * wide, 0.6 * side), min(1.5 * usual, 0.9 * side)) / 2))
+        for diameter in math.sqrt(wanted / count) * np.exp(rng.normal(0, 0.16, count)):
+            bodies.append((name, np.clip(diameter, min(0.65 * wide, 0.6 * side), min(1.5 * usual, 0.9 * side)) / 2))
     bodies.sort(key=lambda body: -body[1])
     placed = np.zeros((len(bodies), 3))
     for number, (_, radius) in enumerate(bodies):
         tries = rng.uniform((0.4 * radius, 0.4 * radius), (height - 0.4 * radius, width - 0.4 * radius), (24, 2))
         before = placed[:number]
-        gap = np.hypot(tries[:, :1] - before[:, 0], tries[:, 1:] - before[:, 1]) - 0.9 * (before[:, 2] + radius)
+        gap = np.hypot(tries[:, :1] - before[:, 0], tries[:, 1:] - before[:, 1]) - 0.8 * (before[:, 2] + radius)
         best = np.argmin(np.maximum(-gap, 0).sum(1)) if number else 0
         placed[number] = (*tries[best], radius)
     return [(name, radius, y, x) for (name, radius), (y, x, _) in zip(bodies, placed, strict=True)]

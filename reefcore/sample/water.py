@@ -84,8 +84,8 @@ def make_water(rng: np.random.Generator, realm: str) -> Water:
     number = rng.choice(len(JERLOV), p=weights / weights.sum())
     name = list(JERLOV)[number]
     attenuation = tuple(float(k) for k in np.array(JERLOV[name]) * rng.uniform(0.85, 1.2, 3))
-    scatter = float(rng.lognormal(np.log(0.05 + 0.035 * number), 0.4))
-    return Water(name, attenuation, scatter, float(rng.gamma(1.2, 2 + 2 * number)))
+    scatter = float(rng.lognormal(np.log(0.05 + 0.03 * number), 0.35))
+    return Water(name, attenuation, scatter, float(rng.gamma(1.2, 1 + 1.5 * number)))
 
 
 def make_camera(rng: np.random.Generator) -> Camera:
@@ -93,15 +93,15 @@ def make_camera(rng: np.random.Generator) -> Camera:
     strobe = float(rng.choice([0, 0.4, 1.5, 4.0], p=[0.5, 0.2, 0.2, 0.1]))
     return Camera(
         strobe=strobe,
-        balance=float(rng.uniform(0.35, 0.95)),
-        tint=tuple(float(t) for t in np.exp(rng.normal(0, (0.10, 0.05, 0.10)))),
-        brightness=float(rng.uniform(0.13, 0.28)),
-        contrast=float(rng.uniform(0.8, 1.3)),
-        saturation=float(rng.uniform(0.75, 1.25)),
-        vignette=float(rng.uniform(0.0, 0.55)),
-        blur=float(rng.gamma(2.0, 0.3)),
-        noise=float(rng.uniform(0.8, 5.0)),
-        quality=int(rng.integers(62, 88)),
+        balance=float(rng.uniform(0.6, 0.95)),
+        tint=tuple(float(t) for t in np.exp(rng.normal(0, (0.12, 0.05, 0.12)))),
+        brightness=float(rng.uniform(0.16, 0.27)),
+        contrast=float(rng.uniform(0.9, 1.2)),
+        saturation=float(rng.uniform(0.8, 1.1)),
+        vignette=float(rng.uniform(0.0, 0.45)),
+        blur=float(0.35 + rng.gamma(1.5, 0.1)),
+        noise=float(rng.uniform(0.6, 2.6)),
+        quality=int(rng.integers(70, 88)),
     )
 
 
@@ -193,8 +193,7 @@ def expose(light: np.ndarray, water: Water, camera: Camera, rng: np.random.Gener
     photo = np.empty((height, width, 3), np.uint8)
     for band, plane in enumerate(light):
         photo[..., band] = plane
-    if camera.blur > 0.3:
-        photo = np.asarray(Image.fromarray(photo).filter(ImageFilter.BoxBlur(0.9 * camera.blur)))
+    photo = np.asarray(Image.fromarray(photo).filter(ImageFilter.BoxBlur(0.9 * camera.blur)))
     grain = _grain()
     y, x = rng.integers(0, grain.shape[0] - height + 1), rng.integers(0, grain.shape[1] - width + 1)
     noisy = grain[y : y + height, x : x + width] * np.float32(camera.noise)
