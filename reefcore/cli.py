@@ -231,13 +231,12 @@ def _evaluate(options) -> None:
     from reefcore import metrics, predictions, workflow
     from reefcore.files import read_parquet, write_parquet
 
+    given = predictions.read(options.predictions)
     if options.annotations:
         known = read_parquet(options.annotations)
     else:
         known = workflow.open(options.profile).table("annotations", ["annotation_id", "source", "image"])
-    table = metrics.evaluate(
-        predictions.read(options.predictions), known, options.scheme, options.resamples, options.seed, options.over
-    )
+    table = metrics.evaluate(given, known, options.scheme, options.resamples, options.seed, options.over)
     if options.output:
         write_parquet(table, options.output)
     print(table.to_json(orient="records", indent=2) if options.json else table.round(4).to_string(index=False))
