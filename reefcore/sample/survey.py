@@ -64,7 +64,7 @@ TAXA_PER_SOURCE, TAXA_PER_IMAGE = 26, 7
 FLOOR = 7000  # of the public counts that weigh the taxa: the paper's rarest are rarer than a miniature can hold
 TAIL = 0.85  # exponent on the public annotation counts: 1 would leave the rarest taxa nothing in a miniature
 COMMONEST = "Porites"
-MIN_POINTS = 100  # true points of each taxon at scale 1: more photos are taken until the rarest has them
+MIN_POINTS = 96  # true points of each taxon at scale 1: more photos are taken until the rarest has them
 BAD_SOURCES, BAD_TAXA = 6, 5  # dropped by review step 1: 76 -> 70 sources, 44 -> 39 taxa (3.4)
 BAD_PAIRS = 0.34  # of the other source-taxon pairs; about the share of annotations that step 2 drops
 PER_PAIR = 10  # verdicts at most per source-taxon pair (A.2.3)
@@ -218,7 +218,7 @@ def plan_photo(row, community: pd.Series, seed: int, number: int, wanted: str | 
     # Presence is flatter than abundance: a rare taxon is met now and then, and is then rarely large.
     p = community.to_numpy() ** 0.4
     chosen = sorted(rng.choice(len(community), count, replace=False, p=p / p.sum()))
-    cover = community.iloc[chosen] ** 0.75
+    cover = community.iloc[chosen] ** 0.8
     cover = cover / cover.sum() * rng.gamma(4.0, 0.25, len(cover))
     cover = cover / cover.sum()
     if wanted is not None:
