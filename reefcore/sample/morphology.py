@@ -277,7 +277,7 @@ SURFACES = {
 }  # fmt: skip
 POLAR = {"rows", "radial"}  # surfaces laid out by radius and angle: concentric rows, radial septa
 #: Ecomorphs: spacing, relief and tone contrast of the three tiles of a taxon.
-ECOMORPHS = ((0.86, 1.15, 1.05), (1.0, 1.0, 1.0), (1.18, 0.8, 0.85))
+ECOMORPHS = ((0.9, 1.25, 1.15), (1.0, 1.15, 1.1), (1.12, 1.0, 1.0))
 
 
 @cache

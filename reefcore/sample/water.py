@@ -93,7 +93,7 @@ def make_camera(rng: np.random.Generator) -> Camera:
     strobe = float(rng.choice([0, 0.4, 1.5, 4.0], p=[0.5, 0.2, 0.2, 0.1]))
     return Camera(
         strobe=strobe,
-        balance=float(rng.uniform(0.6, 0.95)),
+        balance=float(1 - rng.beta(1.3, 4.5)),
         tint=tuple(float(t) for t in np.exp(rng.normal(0, (0.12, 0.05, 0.12)))),
         brightness=float(rng.uniform(0.16, 0.27)),
         contrast=float(rng.uniform(0.9, 1.2)),
