@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 from reefcore.sample.taxa import Kind
 
-TILE = 192  # pixels; side of a corallite tile
+TILE = 128  # pixels; side of a corallite tile (a power of two, as STAMP)
 GROUND = 512  # pixels; side of a tile of rock, sand or rubble
 STAMP = 128  # pixels; side of a growth form
 VARIANTS = 3  # tiles per taxon: the ecomorphs that sources differ in

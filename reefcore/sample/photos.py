@@ -1,7 +1,7 @@
 """Photographs of a reef that does not exist: colonies laid out on rock and sand, lit, and seen through water.
 
-Every source has one `Look`: its water, camera, scale, and the forms and colours its genera take. A photo comes with the class
-of every pixel, so that labels are true by construction. Synthetic throughout; nothing is taken from photographs.
+Every source has one `Look`: its water, camera, scale, and the forms and colours its genera take. A photo comes with the
+class of every pixel, so that labels are true by construction. Synthetic throughout; nothing is taken from photographs.
 """
 
 from __future__ import annotations
@@ -141,17 +141,21 @@ def _ramp(kind, weights, tint, rng, spread=0.03) -> np.ndarray:
 
 
 def _sample(tile: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Interpolate a repeating tile (side, side, 2) at float positions (n,), bilinearly; returns (n, 2)."""
+    """Interpolate a repeating tile (side, side, 2), side a power of two, bilinearly at (n,) positions: (n, 2)."""
     side = tile.shape[0]
     y0, x0 = np.floor(y), np.floor(x)
     fy, fx = (y - y0)[:, None], (x - x0)[:, None]
-    y0, x0 = y0.astype(np.int32) % side, x0.astype(np.int32) % side
-    y1, x1 = (y0 + 1) % side * side, (x0 + 1) % side
+    y0, x0 = y0.astype(np.int32) & (side - 1), x0.astype(np.int32) & (side - 1)
+    y1, x1 = ((y0 + 1) & (side - 1)) * side, (x0 + 1) & (side - 1)
     y0 *= side
     flat = tile.reshape(-1, 2)
-    upper = flat.take(y0 + x0, 0) * (1 - fx) + flat.take(y0 + x1, 0) * fx
-    lower = flat.take(y1 + x0, 0) * (1 - fx) + flat.take(y1 + x1, 0) * fx
-    return upper * (1 - fy) + lower * fy
+    upper, lower = flat.take(y0 + x0, 0), flat.take(y1 + x0, 0)
+    upper += (flat.take(y0 + x1, 0) - upper) * fx
+    lower += (flat.take(y1 + x1, 0) - lower) * fx
+    lower -= upper
+    lower *= fy
+    upper += lower
+    return upper
 
 
 @cache
@@ -243,9 +247,10 @@ class _Scene:
         wanted /= wanted.sum()
         offset = np.log(wanted)
         for _ in range(8):
-            choice = np.argmax(fields + offset[:, None, None].astype(np.float32), 0)
+            choice = np.argmax(fields[:, ::2, ::2] + offset[:, None, None].astype(np.float32), 0)
             got = np.bincount(choice.ravel(), minlength=len(names)) / choice.size
             offset += 0.6 * np.log((wanted + 0.003) / (got + 0.003))
+        choice = np.argmax(fields + offset[:, None, None].astype(np.float32), 0)
         state = rng.bit_generator.state
         way = self._cut(_lumps()[0], look.scale, turn=False)
         rng.bit_generator.state = state
@@ -400,8 +405,8 @@ def photo(look: Look, colonies: dict[str, float], seed: int, width: int, height:
     ----------
     look : Look
     colonies : dict
-        Wanted relative cover of each class (keys of `CLASSES`, values > 0; normalised to sum to 1). Every class asked for
-        appears, if only as one small colony, unless the photo is too small for all.
+        Wanted relative cover of each class (keys of `CLASSES`; normalised to sum to 1, 0 for absent). Every organism
+        asked for appears, if only as one small colony, unless the photo is too small for all.
     seed : int
         Of this photo within its source.
     width, height : int
@@ -419,7 +424,7 @@ def photo(look: Look, colonies: dict[str, float], seed: int, width: int, height:
         Where `colonies` names an unknown class or nothing.
     """
     unknown = sorted(set(colonies) - set(CLASSES))
-    if unknown or not colonies:
+    if unknown or not sum(colonies.values()) > 0:
         raise ReefcoreError(f"no photo can show {', '.join(unknown) or 'nothing'}", do="use names in photos.CLASSES")
     total = sum(colonies.values())
     cover = {name: share / total for name, share in sorted(colonies.items()) if share > 0}

@@ -1,10 +1,10 @@
 """The 44 taxa and 12 other benthic categories of the sample: which they are, and what each one looks like.
 
-The paper counts its taxa (43 genera and the family Fungiidae, of 20 families) but prints no list. The choice here follows
-the evidence in ``data/taxonomy/reefnet_genus_counts.csv``, in this order: genera that the paper's text or a data source
-derived from ReefNet names ("named"); genera that a published loader of the Al-Wajh test set uses ("loader"); then the
-genera with most public CoralNet annotations, the last two of them from families not represented yet, so that 20 families
-result as in the paper ("guess").
+The paper counts its taxa (43 genera and the family Fungiidae, of 20 families) but prints no list. The choice here
+follows the evidence in ``data/taxonomy/reefnet_genus_counts.csv``, in this order: genera that the paper's text or a
+data source derived from ReefNet names ("named"); genera that a published loader of the Al-Wajh test set uses
+("loader"); then the genera with most public CoralNet annotations, the last two of them from families not represented
+yet, so that 20 families result as in the paper ("guess").
 
 The looks are caricatures for one purpose: genera that the paper says are confused (section A.4.3) have neighbouring
 corallites, sizes and colours. They are no key to corals.
@@ -31,11 +31,12 @@ LOADER = "Galaxea Lobophyllia Plerogyra Seriatopora Tubastraea".split()
 #: Surface colours, sRGB 0..1, as under white light.
 COLOURS = {
     "brown": (0.46, 0.33, 0.21), "umber": (0.35, 0.24, 0.16), "tan": (0.62, 0.50, 0.33), "cream": (0.78, 0.70, 0.54),
-    "sand": (0.80, 0.74, 0.62), "mustard": (0.62, 0.51, 0.27), "olive": (0.45, 0.42, 0.23), "green": (0.39, 0.46, 0.29),
-    "lime": (0.44, 0.60, 0.30), "moss": (0.28, 0.36, 0.20), "grey": (0.52, 0.50, 0.46), "ash": (0.66, 0.64, 0.59), "dark": (0.17, 0.12, 0.09),
-    "pink": (0.72, 0.48, 0.50), "rose": (0.56, 0.36, 0.35), "mauve": (0.50, 0.40, 0.44), "purple": (0.41, 0.31, 0.46),
-    "lilac": (0.60, 0.53, 0.63), "orange": (0.76, 0.44, 0.18), "rust": (0.56, 0.31, 0.17), "yellow": (0.76, 0.66, 0.34),
-    "red": (0.56, 0.24, 0.19), "white": (0.88, 0.86, 0.80), "blue": (0.40, 0.45, 0.58),
+    "sand": (0.80, 0.74, 0.62), "mustard": (0.62, 0.51, 0.27), "olive": (0.45, 0.42, 0.23),
+    "green": (0.39, 0.46, 0.29), "lime": (0.44, 0.60, 0.30), "moss": (0.28, 0.36, 0.20), "grey": (0.52, 0.50, 0.46),
+    "ash": (0.66, 0.64, 0.59), "dark": (0.17, 0.12, 0.09), "pink": (0.72, 0.48, 0.50), "rose": (0.56, 0.36, 0.35),
+    "mauve": (0.50, 0.40, 0.44), "purple": (0.41, 0.31, 0.46), "lilac": (0.60, 0.53, 0.63),
+    "orange": (0.76, 0.44, 0.18), "rust": (0.56, 0.31, 0.17), "yellow": (0.76, 0.66, 0.34), "red": (0.56, 0.24, 0.19),
+    "white": (0.88, 0.86, 0.80), "blue": (0.40, 0.45, 0.58),
 }  # fmt: skip
 
 
@@ -124,7 +125,7 @@ def table() -> pd.DataFrame:
     -------
     DataFrame
         ``taxon``; ``rank`` ("genus", or "family" for Fungiidae); ``aphia_id`` (WoRMS); ``family``; ``ocean``
-        ("Atlantic", "Indo-Pacific" or "both"); ``grade``, how sure it is that ReefNet has it ("named", "loader", "guess");
-        ``growth_forms``; ``corallite``. One row per taxon, sorted by name.
+        ("Atlantic", "Indo-Pacific" or "both"); ``grade``, how sure it is that ReefNet has it ("named", "loader",
+        "guess"); ``growth_forms``; ``corallite``. One row per taxon, sorted by name.
     """
     return _table().copy()

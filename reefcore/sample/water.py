@@ -1,8 +1,8 @@
 """Water and cameras: what becomes of a lit reef on its way into a JPEG.
 
-Light is followed in three broad bands (red, green, blue) as in the revised image formation model (Akkaynak & Treibitz 2018,
-doi:10.1109/CVPR.2018.00703): what the reef reflects is attenuated over depth and over the range to the camera, and
-the water adds its own scattered light over the range.
+Light is followed in three broad bands (red, green, blue) as in the revised image formation model (Akkaynak & Treibitz
+2018, doi:10.1109/CVPR.2018.00703): what the reef reflects is attenuated over depth and over the range to the camera,
+and the water adds its own scattered light over the range.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def make_camera(rng: np.random.Generator) -> Camera:
         vignette=float(rng.uniform(0.0, 0.45)),
         blur=float(0.35 + rng.gamma(1.5, 0.1)),
         noise=float(rng.uniform(0.6, 2.6)),
-        quality=int(rng.integers(70, 88)),
+        quality=int(rng.integers(64, 84)),
     )
 
 
