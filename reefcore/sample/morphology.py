@@ -133,7 +133,7 @@ def _polygons(side, size, rng, septa=0.0, wall=0.25, merge=0.0):
 
 
 def _stars(side, size, rng, ring=0.35, septa=0.0, dome=0.0, oval=0.0, fuzz=0.0):
-    d, _, angle, _ = cells(side, size, rng, 0.2)
+    d, _, angle, _ = cells(side, size, rng, 0.15)
     r = d[..., 0] * (1 + 0.25 * oval * np.cos(2 * angle))
     rim = np.exp(-(((r - ring) / 0.13) ** 2))
     mound = 1 - _smooth(r, ring, ring + 0.22)
@@ -151,7 +151,7 @@ def _ridges(side, size, rng, septa=0.0, groove=0.0, order=0.0, breaks=0.0, fuzz=
     top = groove * np.exp(-(((field - 1.5) / 0.35) ** 2))
     lines = _septa(field, rng) * septa
     rough = fuzz * 0.25 * rng.standard_normal(field.shape)
-    return ridge - 0.5 * top + 0.25 * lines + rough, 0.15 + 0.75 * ridge - 0.3 * top + 0.45 * lines + rough
+    return ridge - 0.5 * top + 0.25 * lines + rough, 0.25 + 0.55 * ridge - 0.3 * top + 0.45 * lines + rough
 
 
 def _rows(side, size, rng, septa=0.0, order=4.0):
@@ -167,7 +167,7 @@ def _radial(side, size, rng):
 
 
 def _pores(side, size, rng, rim=0.0, fuzz=0.0):
-    d, *_ = cells(side, size, rng, 0.18)
+    d, *_ = cells(side, size, rng, 0.15)
     pit = np.exp(-((d[..., 0] / 0.3) ** 2))
     rough = fuzz * 0.22 * rng.standard_normal(pit.shape)
     halo = rim * np.exp(-(((d[..., 0] - 0.4) / 0.15) ** 2))

@@ -162,7 +162,7 @@ def _sample(tile: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
 def _warp() -> np.ndarray:
     """Smooth noise that bends outlines and blotches colours (float32, side x side x 2; standard deviation 1)."""
     rng = generator("warp")
-    layers = [morphology.fractal(256, rng, 1.7, 80) for _ in range(2)]
+    layers = [morphology.fractal(256, rng, 2.2, 80) for _ in range(2)]
     return np.stack(layers, -1).astype(np.float32)
 
 
@@ -293,8 +293,8 @@ class _Scene:
         start = rng.integers(0, 256, 2)
         bend = _warp().take(np.arange(bottom - top) + start[0], 0, mode="wrap")
         bend = bend.take(np.arange(right - left) + start[1], 1, mode="wrap")
-        u = (c * y - s * x) * squeeze + np.float32(0.035) * bend[..., 0]
-        v = s * y + c * x + np.float32(0.035) * bend[..., 1]
+        y, x = c * y - s * x, s * y + c * x
+        u, v = y * squeeze + np.float32(0.03) * bend[..., 0], x + np.float32(0.03) * bend[..., 1]
         middle = np.float32(morphology.STAMP / 2)
         inside = np.flatnonzero(np.maximum(np.abs(u), np.abs(v)) < 1.0)
         u, v = u.ravel()[inside], v.ravel()[inside]
@@ -302,21 +302,22 @@ class _Scene:
         body = np.flatnonzero(rise > 0.012)
         if not len(body):
             return
-        pixels, rise, tip, u, v = inside[body], rise[body], tip[body], u[body], v[body]
+        pixels, rise, tip = inside[body], rise[body], tip[body]
+        y, x = y.ravel()[pixels], x.ravel()[pixels]  # the outline bends, the corallites keep their shape
         blotch = bend[..., 0].ravel()[pixels]
-        r2 = u * u + v * v
+        r2 = y * y + x * x
         grain = np.float32(
             radius / (look.scale * size)
         )  # texture pixels per radius: corallites do not grow with the colony
         side = morphology.TILE
         if kind.corallite in morphology.POLAR:
             turns = max(1, round(float(2 * np.pi * 0.6 * grain / side)))
-            around, out = np.arctan2(u, v) * np.float32(side * turns / (2 * np.pi)), np.sqrt(r2) * grain
+            around, out = np.arctan2(y, x) * np.float32(side * turns / (2 * np.pi)), np.sqrt(r2) * grain
             at = (around, out) if kind.corallite == "rows" else (out, around)
         else:
             bulge = grain * (1 + np.float32(0.3) * r2)
             start = rng.integers(0, side, 2).astype(np.float32)
-            at = (u * bulge + start[0], v * bulge + start[1])
+            at = (y * bulge + start[0], x * bulge + start[1])
         surface = _sample(morphology.tile(kind, variant), *at)
         rows, columns = np.divmod(pixels, right - left)
         flat = (rows + top) * self.width + (columns + left)
@@ -346,7 +347,7 @@ class _Scene:
             self.relief[where] = high + pipe * 0.5 * (across[:, None] if edge < 2 else across[None])
             self.paint[where] = 64 * len(self.palette)
             self.classes[where] = INDEX["Human objects"]
-        self.palette.append(np.full((64, 3), 0.6, np.float32))
+        self.palette.append(np.full((64, 3), 0.32, np.float32))
 
     def light(self) -> np.ndarray:
         """Light that falls on each pixel (float32, h x w): sun on slopes, cast shadows, dim crevices."""
@@ -364,7 +365,7 @@ class _Scene:
         shade = np.clip(shade * np.float32(0.16 / scale), 0, 1)
         shade = np.asarray(Image.fromarray(shade).resize(relief.shape[::-1], Image.Resampling.BILINEAR))
         near, wide = relief - soften(relief, 6), relief - soften(relief, 32)
-        hollow = np.clip(near * np.float32(0.06 / scale), -0.4, 0.08) + np.clip(
+        hollow = np.clip(near * np.float32(0.04 / scale), -0.3, 0.08) + np.clip(
             wide * np.float32(0.025 / scale), -0.5, 0.25
         )
         sun = np.float32(0.4 + 0.4 * sharp)
