@@ -124,6 +124,7 @@ def test_a_good_site_passes(site):
         ("intro.html", "a.css", "b.css", "b.css leads nowhere"),
         ("intro.html", "10_small.html", "20_small.html", "chapters/20_small.html#here leads nowhere"),
         ("intro.html", "#here", "#there", "chapters/10_small.html#there leads to no such place"),
+        ("index.html", "<h1>", '<p id="x"></p><p id="x"></p><h1>', "index.html: the id x stands twice"),
         ("chapters/10_small.html", ' alt="a figure"', "", "the image ../a.css has no alternative text"),
         ("chapters/10_small.html", ' alt="a figure"', ' alt=" "', "has no alternative text"),
         (

@@ -107,6 +107,7 @@ class _Page(HTMLParser):
     """What the checks want to know of a page."""
 
     anchors: set[str] = field(default_factory=set)
+    twice: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
     resources: list[str] = field(default_factory=list)
     no_alt: list[str] = field(default_factory=list)
@@ -123,6 +124,7 @@ class _Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
+        self.twice |= self.anchors & {given.get("id")}
         self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
         classes = set((given.get("class") or "").split())
         if tag == "a" and given.get("href"):
@@ -226,6 +228,7 @@ def check(folder: str | Path | None = None) -> dict:
 def _page_problems(path: Path, page: _Page, parsed: dict[Path, _Page]) -> list[str]:
     found = [f"loads {address} from elsewhere" for address in page.resources if _AWAY.match(address)]
     found += [f"the image {name or '?'} has no alternative text" for name in page.no_alt]
+    found += [f"the id {name} stands twice" for name in page.twice]
     found += [f"{page.errors} cells show an error or a warning"] if page.errors else []
     for text in page.inline:
         found += [f"loads {away} from elsewhere" for away in _CSS_AWAY.findall(text)]
