@@ -37,6 +37,7 @@ for job in jobs:
             str(job.marker),
         threads: job.threads
         params:
-            command=job.command,
+            # A function's result is taken as it is; in plain text, braces of a parameter would be wildcards.
+            command=lambda wildcards, command=job.command: command,
         shell:
             "{params.command} --workers {threads}"

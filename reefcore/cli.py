@@ -158,7 +158,7 @@ def _run(options) -> int:
     given = dict(options.given) | ({"profile": options.profile} if options.profile else {})
     began = time.perf_counter()
     if not build.run(options.chapters, given, options.output, options.cores):
-        print("reefcore: the build is not complete: see the sentences above", file=sys.stderr)
+        print("reefcore: the build is not complete; see above, and .snakemake/log for more", file=sys.stderr)
         return 1
     print(f"Everything is up to date ({time.perf_counter() - began:.1f} s).", file=sys.stderr)
     return 0

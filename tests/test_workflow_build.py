@@ -46,7 +46,7 @@ def with_survey(checkout: Checkout, smoke) -> Checkout:
     checkout.notebook(
         "20_quality", OPEN, 'len(project.table("quality"))', "project.provenance()", parameters=PARAMETERS
     )
-    extra = PARAMETERS + "size: float = 1.5  # anything\n"
+    extra = PARAMETERS + "size: float = 1.5  # anything\nmore: dict[str, str] = {}  # anything\n"
     checkout.notebook("30_alone", OPEN, "size * 2", "project.provenance()", parameters=extra)
     return checkout
 
@@ -109,9 +109,11 @@ def test_only_what_changed_is_made_again(survey):
 
 
 def test_parameters_reach_the_chapters_that_have_them(survey):
-    assert "30_alone" in made(survey.reefcore("run", "alone", "20_quality", "-p", "size=2", "-p", "seed=3"))
+    arguments = ["-p", "size=2", "-p", "seed=3", "-p", """more={"a": "it's $HOME {threads}"}"""]
+    assert "30_alone" in made(survey.reefcore("run", "alone", "20_quality", *arguments))
     record = json.loads((survey.chapters / "30_alone.json").read_text())
-    assert record["parameters"] == {"profile": "survey.yaml", "seed": 3, "size": 2.0}
+    more = {"a": "it's $HOME {threads}"}
+    assert record["parameters"] == {"profile": "survey.yaml", "seed": 3, "size": 2.0, "more": more}
     assert record["seed"] == 3 and record["profile"] == "survey" and record["code"]["version"]
     assert record["packages"]["numpy"] and record["seconds"] > 0 and record["start"].endswith("+00:00")
     inputs = json.loads((survey.chapters / "20_quality.json").read_text())["inputs"]

@@ -2,8 +2,9 @@
 
 from reefcore.profiles import Profile
 from reefcore.profiles import load as load_profile
+from reefcore.workflow.book import check as check_site
 from reefcore.workflow.keys import root
 from reefcore.workflow.notebook import execute
 from reefcore.workflow.project import Project, code_version, open
 
-__all__ = ["Profile", "Project", "code_version", "execute", "load_profile", "open", "root"]
+__all__ = ["Profile", "Project", "check_site", "code_version", "execute", "load_profile", "open", "root"]
