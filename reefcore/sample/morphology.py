@@ -13,7 +13,7 @@ import numpy as np
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
-from reefcore.sample.taxa import Kind
+from reefcore.sample.taxa import KINDS, Kind
 
 TILE = 128  # pixels; side of a corallite tile (a power of two, as STAMP)
 GROUND = 512  # pixels; side of a tile of rock, sand or rubble
@@ -282,8 +282,6 @@ ECOMORPHS = ((0.9, 1.25, 1.15), (1.0, 1.15, 1.1), (1.12, 1.0, 1.0))
 
 @cache
 def _tile(name: str, variant: int) -> np.ndarray:
-    from reefcore.sample.taxa import KINDS
-
     kind = KINDS[name]
     spacing, relief, contrast = ECOMORPHS[variant]
     side = GROUND if "ground" in kind.forms else TILE

@@ -123,10 +123,10 @@ def _habit(look_seed: int, name: str) -> tuple:
     """How a taxon grows in one source: weights of its forms and colours, tile, and departures in size and relief."""
     kind = taxa.KINDS.get(name, taxa.KINDS["Turf algae"])
     rng = generator("habit", look_seed, name)
-    forms = np.array(list(kind.forms.values())) * rng.gamma(1.2, 1, len(kind.forms))
-    colours = rng.gamma(1.5, 1, len(kind.colours)) * 0.35 ** np.arange(len(kind.colours))  # the first is the usual one
-    tint = np.exp(rng.normal(0, (0.04, 0.03, 0.04)))
-    size = float(np.exp(rng.normal(0, 0.08)))
+    forms = np.array(list(kind.forms.values())) * rng.gamma(0.5, 1, len(kind.forms))
+    colours = rng.gamma(0.4, 1, len(kind.colours)) * 0.6 ** np.arange(len(kind.colours))  # the first is the usual one
+    tint = np.exp(rng.normal(0, (0.11, 0.07, 0.11)))
+    size = float(np.exp(rng.normal(0, 0.12)))
     relief = float(np.exp(rng.normal(0, 0.15)))
     return forms / forms.sum(), colours / colours.sum(), int(rng.integers(morphology.VARIANTS)), tint, size, relief
 

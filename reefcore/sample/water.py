@@ -93,13 +93,13 @@ def make_camera(rng: np.random.Generator) -> Camera:
     strobe = float(rng.choice([0, 0.4, 1.5, 4.0], p=[0.5, 0.2, 0.2, 0.1]))
     return Camera(
         strobe=strobe,
-        balance=float(1 - rng.beta(1.3, 4.5)),
-        tint=tuple(float(t) for t in np.exp(rng.normal(0, (0.12, 0.05, 0.12)))),
+        balance=float(1 - rng.beta(1.4, 3.6)),
+        tint=tuple(float(t) for t in np.exp(rng.normal(0, (0.18, 0.06, 0.18)))),
         brightness=float(rng.uniform(0.19, 0.32)),
         contrast=float(rng.uniform(0.85, 1.2)),
         saturation=float(rng.uniform(0.85, 1.35)),
         vignette=float(rng.uniform(0.0, 0.45)),
-        blur=float(0.35 + rng.gamma(1.5, 0.1)),
+        blur=float(0.35 + rng.gamma(1.0, 0.2)),
         noise=float(rng.uniform(0.6, 2.6)),
         quality=int(rng.integers(64, 84)),
     )
