@@ -162,22 +162,15 @@ def test_rooms_of_tables_do_not_import_torch():
     assert not {"torch", "timm", "papermill", "snakemake"} & modules_after(statement)
 
 
+def tracked() -> list[Path]:
+    """List the files under version control; a released archive has no git, and nothing in it that was not committed."""
+    if not (TOP / ".git").exists():
+        return sorted(TOP.glob("reefcore/**/*.py"))
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=TOP, capture_output=True, text=True, check=True).stdout
+    return [TOP / name for name in listed.split("\0") if name and (TOP / name).is_file()]
+
+
 def test_no_tracked_text_names_a_folder_of_a_machine():
-    try:
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=TOP, capture_output=True, text=True, check=True).stdout
-    except (
-        OSError,
-        subprocess.CalledProcessError,
-    ):  # a released archive has no git, and nothing that was not committed
-        listed = "\0".join(str(p.relative_to(TOP)) for p in TOP.glob("reefcore/**/*.py"))
     pattern = re.compile(r"(?<![\w.~:/-])/(?:home|Users|root|work|mnt)/[A-Za-z0-9]")
-    found = []
-    for name in filter(None, listed.split("\0")):
-        path = TOP / name
-        if (
-            path.is_file()
-            and path.suffix not in (".lock", ".parquet", ".png", ".jpg")
-            and path.name != Path(__file__).name
-        ):
-            found += [name] if pattern.search(path.read_text(encoding="utf-8", errors="replace")) else []
-    assert found == []
+    texts = [path for path in tracked() if path.suffix not in (".lock", ".parquet", ".png", ".jpg")]
+    assert [path for path in texts if pattern.search(path.read_text(encoding="utf-8", errors="replace"))] == []

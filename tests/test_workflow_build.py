@@ -132,7 +132,7 @@ def test_parameters_reach_the_chapters_that_have_them(survey):
     [
         (
             ["all", "-p", "sead=1"],
-            r"10_splits, 20_quality, 30_alone: unknown parameter 'sead'; there are profile, seed",
+            r"10_splits, 20_quality, 30_alone: unknown parameter 'sead'; there are more, profile, seed, size",
         ),
         (["splits", "-p", "size=1"], r"10_splits: unknown parameter 'size'"),
         (["alone", "-p", "size=big"], r"30_alone.ipynb: the parameter size must be of type float, not 'big'"),

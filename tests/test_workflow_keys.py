@@ -110,7 +110,8 @@ def test_damage_is_found(made, damage):
 
 def test_a_lock_is_refused_while_held_and_free_once_its_holder_is_killed(tmp_path):
     path = tmp_path / "a.lock"
-    code = f"import pathlib\nfrom reefcore.workflow import keys\nkeys.take(pathlib.Path({str(path)!r}))\nprint(flush=True)\ninput()"
+    hold = f"keys.take(pathlib.Path({str(path)!r}))"
+    code = f"import pathlib\nfrom reefcore.workflow import keys\n{hold}\nprint(flush=True)\ninput()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         holder.stdout.readline()
         assert keys.take(path, patience=0.1) is None

@@ -1,0 +1,51 @@
+"""The book's own chapters, all of them, on the smoke profile."""
+
+import json
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from conftest import TOP
+
+from reefcore.workflow import build
+
+
+@pytest.fixture(scope="module")
+def executed(smoke, tmp_path_factory):
+    """The folder with the chapters executed on the smoke profile."""
+    smoke.table("metrics")
+    folder = tmp_path_factory.mktemp("chapters")
+    command = [sys.executable, "-m", "reefcore", "run", "all", "--profile", "smoke", "--output", str(folder)]
+    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("name", list(build.notebooks()))
+def test_a_chapter_runs_shows_something_and_says_where_it_comes_from(executed, smoke, name):
+    content = nbformat.read(executed / f"{name}.ipynb", 4)
+    outputs = [output for cell in content.cells if cell.cell_type == "code" for output in cell.outputs]
+    shown = [output for output in outputs if output.output_type in ("display_data", "execute_result")]
+    assert len(shown) >= 3
+    assert not [output for output in outputs if output.get("name") == "stderr"], "a warning would stand on the page"
+    html = "".join(output.data.get("text/html", "") for output in shown)
+    assert html.count('class="provenance"') == 1 and html.count(smoke.notice) >= len(shown) - 1
+    record = json.loads((executed / f"{name}.json").read_text())
+    assert record["profile"] == "smoke" and record["inputs"]
+    assert str(TOP) not in json.dumps(content)
+
+
+def test_a_chapter_that_only_reads_tables_does_not_import_torch():
+    for name in build.notebooks():
+        code = "\n".join(
+            line
+            for cell in nbformat.read(build.find(name), 4).cells
+            if cell.cell_type == "code"
+            for line in cell.source.splitlines()
+            if line.startswith(("import ", "from "))
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", f"{code}\nimport sys\nassert 'torch' not in sys.modules"], check=False
+        )
+        assert done.returncode == 0, name
