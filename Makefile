@@ -37,7 +37,7 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): requirements.lock
+$(STAMP):
 	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then rm -rf .venv; \
 	  if [ -z "$(PYTHON)" ] || ! "$(PYTHON)" -c '$(FIT)'; then \
 	    echo "make: no Python 3.11 to 3.13 was found; install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 2; fi; \
