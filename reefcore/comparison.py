@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
+
 import pandas as pd
 
 from reefcore import metrics, published, recipes
@@ -67,15 +70,17 @@ def sentence(table: pd.DataFrame, metric: str) -> str:
     return f"Reproduced {name} with published values: " + "; ".join(parts) + "."
 
 
-def recipes_table(rows: dict[str, str]) -> pd.DataFrame:
+def recipes_table(names: Iterable[str], changes: dict | None = None) -> pd.DataFrame:
     """List the recipes of a profile with the row of the paper that each is shown beside.
 
     Parameters
     ----------
-    rows : dict
-        Recipe -> row of Table 3.
+    names : iterable of str
+        Recipes.
+    changes : dict, optional
+        What the profile sets in each of them.
     """
-    loaded = [recipes.load(name) for name in rows]
+    loaded = [dataclasses.replace(recipes.load(name), **(changes or {})) for name in names]
     return pd.DataFrame(
         [
             {

@@ -196,3 +196,21 @@ def map_labels(annotations: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         broad_category=found["taxon"].map(BROAD).mask(coral, HARD_CORAL).array,
     )
     return mapped, mapping
+
+
+def coverage(mapping: pd.DataFrame) -> pd.DataFrame:
+    """Count how spellings were matched, and how many were not.
+
+    Parameters
+    ----------
+    mapping : DataFrame
+        From `map_labels`.
+
+    Returns
+    -------
+    DataFrame
+        ``how``, ``spellings``, ``points``, ``share`` (of the points).
+    """
+    table = mapping.assign(how=mapping["how"].fillna("not matched")).groupby("how", sort=True)
+    table = table.agg(spellings=("label", "size"), points=("annotations", "sum")).reset_index()
+    return table.assign(share=table["points"] / table["points"].sum())

@@ -91,6 +91,8 @@ def test_mapping_keeps_rows_in_order_and_reports_coverage():
     assert mapped["label"].fillna("-").tolist() == ["Favia", "-", "Sediment", "Dipsastraea"]
     assert mapped["broad_category"].fillna("-").tolist() == ["Hard coral", "-", "Abiotic background", "Hard coral"]
     assert mapping["annotations"].sum() == 4 and mapping["taxon"].isna().sum() == 1
+    coverage = taxonomy.coverage(mapping).set_index("how")
+    assert coverage.at["not matched", "points"] == 1 and coverage["share"].sum() == 1
 
 
 def test_duplicates_across_sources_keep_the_first_source():

@@ -114,16 +114,9 @@ def published_and_reproduced(table: pd.DataFrame, metric: str = "macro_recall") 
         rows = table[table["model"] == model]
         x = np.array([settings.index(name) for name in rows["setting"]]) + shift
         value, low, high = (100 * rows[name].to_numpy() for name in ("value", "ci_low", "ci_high"))
-        axes.errorbar(
-            x,
-            value,
-            [value - low, high - value],
-            fmt=marker,
-            color=colour,
-            capsize=2,
-            ms=5,
-            label=f"{model}, this profile",
-        )
+        # A percentile interval of a biased metric need not contain its value: the line is drawn where the interval is.
+        axes.vlines(x, low, high, color=colour, lw=1.5)
+        axes.plot(x, value, marker, color=colour, ms=5, label=f"{model}, this profile")
         axes.plot(x, 100 * rows["published"], marker, mfc="white", mec=GREY, ms=6, label=f"{model}, published")
     axes.set(
         xticks=range(len(settings)),
