@@ -81,7 +81,7 @@ def _fold(task) -> np.ndarray:
     return predict(fitted, x[test]).argmax(axis=1)
 
 
-def cross_validate(folder: Path, recipe: recipes.Recipe, grouped: bool = True, seed: int = 0) -> None:
+def cross_validate(folder: Path, recipe: recipes.Recipe, grouped: bool = True, workers: int = 2, seed: int = 0) -> None:
     """Print macro F1 and macro recall of a recipe over five folds of a folder with one folder per class."""
     started = time.perf_counter()
     files = sorted(folder.glob("*/*.jpg"))
@@ -97,7 +97,7 @@ def cross_validate(folder: Path, recipe: recipes.Recipe, grouped: bool = True, s
     folds = list(StratifiedGroupKFold(5, shuffle=True, random_state=seed).split(x, y, by))
     tasks = [(recipe, x, y, list(classes), train, test, seed) for train, test in folds]
     predicted = np.empty_like(y)
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         for (_, test), answer in zip(folds, pool.map(_fold, tasks), strict=True):
             predicted[test] = answer
     table = metrics.bootstrap(labels, classes[predicted], groups, n=1000, seed=seed).set_index("metric")
@@ -145,7 +145,7 @@ def main() -> None:
         recipe = dataclasses.replace(
             recipe, input_size=options.size, epochs=options.epochs, model_args={**recipe.model_args, **args}
         )
-        cross_validate(options.rsmas, recipe, grouped=not options.torn)
+        cross_validate(options.rsmas, recipe, grouped=not options.torn, workers=options.workers)
 
 
 if __name__ == "__main__":
