@@ -132,6 +132,7 @@ def main() -> None:
     parser.add_argument("--recipes", nargs="*", default=["efficientnet_tiny"], help="recipes to train")
     parser.add_argument("--size", type=int, default=96, help="side of the input in pixels")
     parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--workers", type=int, default=2, help="folds trained at a time")
     parser.add_argument(
         "--torn", action="store_true", help="ignore the groups when folding, to see what they are worth"
     )
