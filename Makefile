@@ -1,6 +1,6 @@
 # make book    run what changed, render the book, say where it is
 # make test    the tests, with coverage
-# make check   check the rendered book
+# make check   check the rendered book; make check-sample: what the built sample must show
 # make bench   the measurements of benchmarks/
 # make lint    ruff
 # make lock    resolve the dependencies again into requirements.lock (needs the network)
@@ -18,7 +18,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup book test check bench lint lock clean
+.PHONY: help setup book test check check-sample bench lint lock clean
 .DELETE_ON_ERROR:
 
 PROFILE ?= sample
@@ -67,8 +67,12 @@ test: $(STAMP)
 check: $(STAMP)
 	$(BIN)/reefcore book check
 
+check-sample: $(STAMP)
+	$(BIN)/pytest checks
+
 bench: $(STAMP)
-	@for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark; done
+	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.readers
 
 lint: $(STAMP)
 	$(BIN)/ruff check
