@@ -137,8 +137,11 @@ def show_table(table: pd.DataFrame, name: str, caption: str, notice: str, format
         automatic = f"{sign},.0f" if whole else f"{sign}.1f"
         return format(value, automatic if spec in (None, "+") else spec).replace("-", "−")
 
-    head = "".join(f'<th scope="col">{html.escape(str(column))}</th>' for column in table)
     numeric = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
+    head = "".join(
+        f'<th scope="col"{" class=number" if number else ""}>{html.escape(str(column))}</th>'
+        for column, number in zip(table, numeric, strict=True)
+    )
     body = "".join(
         "<tr>"
         + "".join(
