@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+import yaml
 
 from reefcore.errors import ReefcoreError
 
@@ -93,3 +94,41 @@ def share(*parts: str) -> Path:
         if path.exists():
             return path
     raise ReefcoreError(f"{'/'.join(parts)} does not travel with this installation of reefcore", do="install it again")
+
+
+def read_settings(name_or_path: str | Path, folder: Path, what: str) -> tuple[Path, dict]:
+    """Read the `key: value` lines of a YAML file: one of a folder by its name, or any by its path.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        A name without ending, looked for in `folder`, or a path that ends in ``.yaml`` or ``.yml``.
+    folder : Path
+    what : str
+        What such a file is called in errors.
+
+    Returns
+    -------
+    path : Path
+    values : dict
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is no such name or file, or it is no YAML mapping.
+    """
+    path = Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml"):
+        path = folder / f"{name_or_path}.yaml"
+        if not path.exists():
+            known = ", ".join(sorted(file.stem for file in folder.glob("*.yaml")))
+            raise ReefcoreError(f"there is no {what} {str(name_or_path)!r}", do=f"choose from {known}, or name a file")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise ReefcoreError(f"this {what} cannot be read", path, "check the path") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ReefcoreError(f"this {what} is not YAML ({' '.join(str(error).split())})", path) from None
+    if not isinstance(values, dict):
+        raise ReefcoreError(f"a {what} is a list of `key: value` lines", path, f"copy one of reefcore/{what}s")
+    return path, values

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args, get_origin, get_type_hints
 
-import yaml
-
 from reefcore.errors import ReefcoreError
+from reefcore.files import read_settings
 
 KINDS = ("sample", "full")
 TRAIN_SETS = ("S1", "S2", "S3", "S4")
@@ -117,21 +116,7 @@ def load(name_or_path: str | Path) -> Profile:
         Naming the file and the key: where the file is missing or no YAML mapping, or a key is unknown, missing, of the
         wrong type or out of its range.
     """
-    path = Path(name_or_path)
-    if path.suffix not in (".yaml", ".yml"):
-        path = Path(__file__).parent / f"{name_or_path}.yaml"
-        if not path.exists():
-            raise ReefcoreError(
-                f"there is no profile {str(name_or_path)!r}", do=f"choose from {', '.join(names())}, or name a file"
-            )
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise ReefcoreError("this profile cannot be read", path, "check the path") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ReefcoreError(f"this profile is not YAML ({' '.join(str(error).split())})", path) from None
-    if not isinstance(values, dict):
-        raise ReefcoreError("a profile is a list of `key: value` lines", path, "copy one of reefcore/profiles")
+    path, values = read_settings(name_or_path, Path(__file__).parent, "profile")
     return _checked(values, path)
 
 

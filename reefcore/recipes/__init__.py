@@ -10,9 +10,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import get_args, get_origin, get_type_hints
 
-import yaml
-
 from reefcore.errors import ReefcoreError
+from reefcore.files import read_settings
 
 
 @dataclass(frozen=True)
@@ -102,19 +101,7 @@ def load(name_or_path: str | Path) -> Recipe:
         Naming the file and the key: where the file is missing or no YAML mapping, a key is unknown, missing, of the
         wrong type or out of its range, or two keys cannot go together.
     """
-    path = Path(name_or_path)
-    if path.suffix not in (".yaml", ".yml"):
-        path = Path(__file__).parent / f"{name_or_path}.yaml"
-        if not path.exists():
-            raise ReefcoreError(f"there is no recipe {str(name_or_path)!r}", do=f"choose from {', '.join(names())}")
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ReefcoreError("this recipe does not exist", path, "check the path") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ReefcoreError(f"this recipe is not YAML ({' '.join(str(error).split())})", path) from None
-    if not isinstance(values, dict):
-        raise ReefcoreError("a recipe is a list of `key: value` lines", path, "copy one of reefcore/recipes")
+    path, values = read_settings(name_or_path, Path(__file__).parent, "recipe")
     if "name" in values:
         raise ReefcoreError("the key 'name' is not set in the file", path, "a recipe is named as its file")
     recipe = _typed({"name": path.stem, **values}, path)
