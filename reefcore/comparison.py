@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 
 import pandas as pd
@@ -80,7 +79,7 @@ def recipes_table(names: Iterable[str], changes: dict | None = None) -> pd.DataF
     changes : dict, optional
         What the profile sets in each of them.
     """
-    loaded = [dataclasses.replace(recipes.load(name), **(changes or {})) for name in names]
+    loaded = [recipes.load(name, changes) for name in names]
     return pd.DataFrame(
         [
             {

@@ -12,7 +12,6 @@ from scipy import sparse
 from reefcore.errors import ReefcoreError
 from reefcore.tables import SCHEMES, validate
 
-METRICS = ("macro_recall", "micro_recall", "macro_precision", "macro_f1", "accuracy")
 OVER = ("truth", "truth_or_prediction")
 CHUNK = 200  # resamples at once: bounds the memory of the weights to CHUNK x groups numbers
 

@@ -9,7 +9,6 @@ import pandas as pd
 from reefcore.errors import ReefcoreError
 from reefcore.files import share
 
-PAPER = "ReefNet (2025)"
 #: The column of Tables 3 and 8-11 -> (train set, test set)
 SETTINGS = {
     "train_s1_test_s1": ("S1", "S1"),

@@ -40,6 +40,12 @@ def test_a_file_of_ones_own_is_a_recipe(changed):
         recipe.lr = 2
 
 
+def test_changes_stand_in_for_keys_of_the_file_and_are_checked_too():
+    assert recipes.load("resnet_tiny", {"epochs": 2}).epochs == 2
+    with pytest.raises(ReefcoreError, match=r"resnet_tiny\.yaml: unknown key 'epoch'"):
+        recipes.load("resnet_tiny", {"epoch": 2})
+
+
 @pytest.mark.parametrize(
     "changes, key",
     [

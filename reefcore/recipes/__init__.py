@@ -87,13 +87,15 @@ def names() -> list[str]:
     return sorted(path.stem for path in Path(__file__).parent.glob("*.yaml"))
 
 
-def load(name_or_path: str | Path) -> Recipe:
+def load(name_or_path: str | Path, changes: dict | None = None) -> Recipe:
     """Read and check a recipe.
 
     Parameters
     ----------
     name_or_path : str or path
         One of `names`, or a YAML file.
+    changes : dict, optional
+        Keys and values that stand in for the file's own, and are checked as they are.
 
     Raises
     ------
@@ -104,7 +106,7 @@ def load(name_or_path: str | Path) -> Recipe:
     path, values = read_settings(name_or_path, Path(__file__).parent, "recipe")
     if "name" in values:
         raise ReefcoreError("the key 'name' is not set in the file", path, "a recipe is named as its file")
-    recipe = _typed({"name": path.stem, **values}, path)
+    recipe = _typed({"name": path.stem, **values, **(changes or {})}, path)
     _consistent(recipe, path)
     return recipe
 

@@ -74,7 +74,7 @@ def generate(folder: str | Path, seed: int = 2025, scale: float = 1.0, workers: 
         raise ReefcoreError(f"a sample of scale {scale} cannot be made", do="choose a scale above 0 and up to 2")
     folder = Path(folder)
     (folder / "annotations.parquet").unlink(missing_ok=True)
-    shutil.rmtree(folder / "photos", ignore_errors=True)
+    shutil.rmtree(folder / "photos", ignore_errors=True)  # those of another scale would stay between the new ones
     table = survey.sources(seed, scale)
     homes = survey.communities(table, seed)
     rows = {row["source"]: row for _, row in table.iterrows()}

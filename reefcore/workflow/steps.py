@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import logging
 import re
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,7 +63,6 @@ class Step:
 def _sample(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import sample
 
-    shutil.rmtree(folder / "photos", ignore_errors=True)  # those of another scale would stay between the new ones
     sample.generate(folder, profile.seed, profile.scale, workers)
 
 
@@ -127,7 +125,7 @@ def _run(recipe: str, train_set: str, profile: Profile, folder: Path, workers: i
     from reefcore import recipes, training
 
     table = training.run(
-        dataclasses.replace(recipes.load(recipe), **profile.recipe_changes),
+        recipes.load(recipe, profile.recipe_changes),
         train_set,
         np.load(folder / "patches.npy", mmap_mode="r"),
         read_parquet(folder / "annotations.parquet"),
