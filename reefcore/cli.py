@@ -229,9 +229,14 @@ def _train(options) -> None:
 
 def _evaluate(options) -> None:
     from reefcore import metrics, predictions, workflow
+    from reefcore.errors import problems_text
     from reefcore.files import read_parquet, write_parquet
 
     given = predictions.read(options.predictions)
+    problems = given.attrs.pop("problems")  # pandas cannot handle a table there
+    if len(problems):
+        bad = problems["line"].nunique()
+        print(problems_text(problems, options.predictions, len(given), len(given) + bad), file=sys.stderr)
     if options.annotations:
         known = read_parquet(options.annotations)
     else:

@@ -38,6 +38,12 @@ resamples: 5
         ('"A test."', '" "', "notice may not be empty"),
         ("seed: 0", "seed: -1", "seed must be at least 0"),
         ("seed: 0", "seed: 0\nscale: 0", "scale must lie in"),
+        (
+            "seed: 0",
+            "seed: 0\ncriteria: {minimum: 3}",
+            "criteria may hold min_annotations, min_per_source, min_sources",
+        ),
+        ("seed: 0", "seed: 0\ncross_sources: {test: 3}", "cross_sources may hold n_test, n_val"),
         (GOOD, "- 1", "a profile is a list of `key: value` lines"),
         (GOOD, "a: [", "this profile is not YAML"),
     ],
@@ -76,6 +82,11 @@ def test_evaluate_scores_the_predictions_of_any_program(smoke, tmp_path, capsys)
     assert len(rows) == len(pd.read_parquet(tmp_path / "metrics.parquet"))
     values = {row["metric"]: row["value"] for row in rows}
     assert values["accuracy"] == pytest.approx((run["y_true"] == run["y_pred"]).mean())
+    run.assign(y_pred=run["y_pred"].mask(run.index == run.index[1])).to_csv(tmp_path / "mine.csv", index=False)
+    assert cli.main(arguments) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)[0]["n"] == len(run) - 1
+    assert "mine.csv:3: y_pred: is empty" in printed.err and f"{len(run) - 1} of {len(run)} rows kept" in printed.err
 
 
 def test_train_refuses_a_run_that_is_not_there_and_names_the_files_of_one_that_is(smoke, capsys):

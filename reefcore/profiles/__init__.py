@@ -13,6 +13,7 @@ from reefcore.errors import ReefcoreError
 from reefcore.files import read_settings
 
 KINDS = ("sample", "full")
+CRITERIA = {"min_annotations", "min_sources", "min_per_source"}
 TRAIN_SETS = ("S1", "S2", "S3", "S4")
 
 
@@ -149,6 +150,8 @@ def _checked(values: dict, path: Path) -> Profile:
         "resamples": profile.resamples < 1 and "must be at least 1",
         "scale": not 0 < profile.scale <= 100 and "must lie in (0, 100]",
         "train_sets": not set(profile.train_sets) <= set(TRAIN_SETS) and f"may hold {', '.join(TRAIN_SETS)}",
+        "criteria": not set(profile.criteria) <= CRITERIA and f"may hold {', '.join(sorted(CRITERIA))}",
+        "cross_sources": not set(profile.cross_sources) <= {"n_test", "n_val"} and "may hold n_test, n_val",
         "notice": not profile.notice.strip() and "may not be empty: every page says which profile it is of",
     }.items():
         if wrong:

@@ -100,6 +100,7 @@ def _patches(profile: Profile, folder: Path, workers: int) -> None:
     pixels, skipped = patches.cut(points, folder / "photos", profile.crop, workers)
     with atomic(folder / "patches.npy") as temporary:
         np.save(temporary, pixels)
+    write_parquet(skipped, folder / "skipped.parquet")
     kept = points.loc[~points["annotation_id"].isin(skipped["annotation_id"]), ["annotation_id"]]
     write_parquet(kept, folder / "patches.parquet")
 
@@ -174,7 +175,7 @@ def plan(profile: Profile) -> dict[str, Step]:
         Step(
             "patches",
             _patches,
-            ("patches.npy", "patches.parquet"),
+            ("patches.npy", "patches.parquet", "skipped.parquet"),
             ("data", "splits"),
             ("reefcore.patches",),
             ("crop",),
