@@ -100,6 +100,31 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="for programs")
     one.add_argument("--folder", metavar="DIR", help="where long lists of problems go (beside the files)")
 
+    one = command(
+        commands,
+        "select",
+        _select,
+        "select annotations for a purpose, with their attribution and a Croissant description",
+    )
+    one.add_argument("folder", help="where the selection goes; what an earlier one left there is replaced")
+    one.add_argument("--profile", default="sample")
+    for name, help in {
+        "ecoregion": "a marine ecoregion (may be given again, as all names)",
+        "realm": "a marine realm",
+        "genus": "a taxon: a genus, or Fungiidae",
+        "source": "a source",
+        "layout": "how points were laid out: simple random, stratified random, uniform grid",
+    }.items():
+        one.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=help)
+    one.add_argument(
+        "--min-agreement", type=float, metavar="SHARE", help="least expert agreement of a source and taxon"
+    )
+    one.add_argument("--megapixels", type=float, nargs=2, metavar=("LEAST", "MOST"), help="size of the photos")
+    one.add_argument("--points", type=int, nargs=2, metavar=("LEAST", "MOST"), help="points per image")
+    one.add_argument("--like", metavar="SOURCE", help="a source, or a folder of photos, to resemble in colour")
+    one.add_argument("--max-colour-distance", type=float, default=20.0, metavar="LEVELS", help="how nearly (20 of 255)")
+    one.add_argument("--json", action="store_true", help="for programs")
+
     one = command(commands, "train", _train, "train recipes on training sets, or all of a profile's")
     one.add_argument("runs", nargs="*", metavar="RUN", help="such as resnet_tiny-S3; by default all of the profile")
     one.add_argument("--profile", default="sample")
@@ -209,6 +234,43 @@ def _annotations_check(options) -> int:
     else:
         print(annotations.check_text(reports, folder=options.folder))
     return 2 if any(report["refused"] for report in reports) else 0
+
+
+def _select(options) -> None:
+    from reefcore import covariates, images, selection, workflow
+
+    project = workflow.open(options.profile)
+    like, measured = options.like, None
+    if like is not None or options.megapixels:
+        measured = project.table("covariates")
+    if like is not None and Path(like).is_dir():
+        names = pd_names(images.photos_in(like), Path(like).name)
+        like, skipped = covariates.table(names, like)
+        if len(skipped):
+            print(f"reefcore: {len(skipped)} of {len(names)} photos in {options.like} cannot be read", file=sys.stderr)
+    sources = project.table("sources")
+    selected, steps = selection.select(
+        project.table("annotations"),
+        ecoregion=options.ecoregion,
+        realm=options.realm,
+        genus=options.genus,
+        source=options.source,
+        layout=options.layout,
+        min_agreement=options.min_agreement,
+        megapixels=options.megapixels,
+        points=options.points,
+        like=like,
+        max_colour_distance=options.max_colour_distance,
+        sources=sources,
+        images=measured,
+        reviews=project.table("reviews") if options.min_agreement is not None else None,
+    )
+    files = selection.write(selected, steps, options.folder, sources)
+    if options.json:
+        print(json.dumps({"steps": steps.to_dict("records"), "files": [str(file) for file in files]}, indent=2))
+    else:
+        print(steps.to_string(index=False))
+        print("\n".join(str(file) for file in files))
 
 
 def _train(options) -> None:

@@ -136,7 +136,7 @@ def splits(summary: pd.DataFrame) -> pd.DataFrame:
     """
     ours = summary.set_index(["scheme", "part"])
     rows = []
-    for printed in published.splits().itertuples():
+    for printed in published.wide(2).itertuples():
         part, _, name = printed.split.partition("-")
         key = (name[:2].rstrip("&"), part.lower()) if name != "W" else ("W", "test")
         if key not in ours.index:

@@ -1,15 +1,150 @@
-"""From all annotated points to the hard-coral annotations worth a benchmark (paper sections 3.2 and A.2.1)."""
+"""From listed sources and all their points to the annotations worth a benchmark (paper sections 3.2 and A.2.1)."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pandas as pd
 
 from reefcore.errors import ReefcoreError
+from reefcore.files import share
 from reefcore.tables import IDENTITY
 
 #: The paper's label criteria (section 3.2).
 MIN_ANNOTATIONS, MIN_SOURCES, MIN_PER_SOURCE = 100, 3, 10
 GENUS_OR_FAMILY = ("Fungiidae",)  # kept at family level: its genera are hard to tell apart in photos
+MIN_CONFIRMED = 500  # confirmed images of a source (A.2.1)
+#: Names of sources that are trials; whole words, so that "Greatest Reef" is none of them.
+TRIAL = re.compile(r"(?<![a-z])(?:tests?|testing|trials?)(?![a-z])", re.IGNORECASE)
+#: Retained by the paper "after manual inspection", whatever its name says; compared without punctuation and case.
+EXCEPTION = "coralnet assistance test"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule by which sources leave the funnel.
+
+    Attributes
+    ----------
+    name : str
+        Also its name among the figures of the paper's text (``funnel/<name>``: sources left).
+    columns : tuple of str
+        What it looks at; a table without them is not judged by it.
+    keep : callable
+        Table -> bool for each source.
+    reason : str
+        Why a source goes.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    keep: Callable[[pd.DataFrame], pd.Series]
+    reason: str
+
+
+def _is_exception(names: pd.Series) -> pd.Series:
+    return names.str.casefold().str.replace(r"[\W_]+", " ", regex=True).str.startswith(EXCEPTION)
+
+
+#: The paper's rules, in its order. What needs evidence fails where a value is missing; what needs an objection passes.
+SOURCE_RULES = (
+    Rule("named", ("source",), lambda t: ~t["source"].str.contains(TRIAL) | _is_exception(t["source"]),
+         "its name says that it is a test or a trial"),
+    Rule("classified", ("classifier", "confirmed_images"),
+         lambda t: t["classifier"].eq(True) & t["confirmed_images"].gt(0),
+         "no trained classifier, or no confirmed image"),
+    Rule("confirmed", ("confirmed_images",), lambda t: t["confirmed_images"].ge(MIN_CONFIRMED),
+         f"fewer than {MIN_CONFIRMED} confirmed images"),
+    Rule("reviewed", ("decision",), lambda t: t["decision"].eq("yes"),
+         "decided by hand: no reef-building corals, or no photos of a shallow tropical reef"),
+    Rule("unique", ("withdrawn",), lambda t: t["withdrawn"].isna(),
+         "all its annotations are duplicates, or it became private"),
+    Rule("uncalibrated", ("calibration",), lambda t: ~t["calibration"].eq(True),
+         "it trains novice annotators (calibration)"),
+    Rule("labelled", ("annotations",), lambda t: t["annotations"].gt(0),
+         "none of its labels meets the label criteria"),
+)  # fmt: skip
+
+
+def candidates() -> pd.DataFrame:
+    """Return the 125 sources that reached the paper's manual review, as `source_funnel` takes them.
+
+    The decision is the authors' text as written: of 105 that read "yes", five have a space behind it, and a program
+    that compares with "yes" passes over them (``data/sources/README.md``). ``withdrawn`` is where a source of the list
+    of 100 is missing from the list of 85 and no calibration source: the authors' files do not say which of the two
+    reasons it was. ``calibration`` is read from the name.
+
+    Returns
+    -------
+    DataFrame
+        ``source``, ``confirmed_images`` (January 2024), ``decision``, ``comment`` (of the authors), ``withdrawn`` (NA,
+        or why), ``calibration`` (bool), ``lowest_level`` (finest labels of the source, as the authors describe them).
+    """
+    table = pd.read_csv(share("data", "sources", "coralnet_candidate_sources.csv"))
+    calibration = table["source"].str.contains("calibration", case=False)
+    gone = table["in_crawler_100"].eq("yes") & table["in_arxiv_v1_contributor_table_85"].eq("no") & ~calibration
+    return pd.DataFrame(
+        {
+            "source": table["source"],
+            "confirmed_images": table["confirmed_images_2024_01"],
+            "decision": table["valid"],
+            "comment": table["author_comment"],
+            "withdrawn": pd.Series("duplicate or private", index=table.index).where(gone),
+            "calibration": calibration,
+            "lowest_level": table["lowest_labelset_level"],
+        }
+    )
+
+
+def source_funnel(
+    candidates: pd.DataFrame, rules: tuple[Rule, ...] = SOURCE_RULES
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Apply the paper's rules to a table of candidate sources (A.2.1, Figure 5).
+
+    Parameters
+    ----------
+    candidates : DataFrame
+        ``source`` (unique), and of these what is known: ``classifier`` (bool: trained), ``confirmed_images`` (int),
+        ``decision`` ("yes" where a person found reef-building corals on shallow tropical reefs; compared as written),
+        ``withdrawn`` (NA, or why the source went: duplicate, private), ``calibration`` (bool), ``annotations`` (int:
+        those of labels that meet the label criteria). A column ``comment`` is carried along.
+    rules : tuple of Rule
+
+    Returns
+    -------
+    steps : DataFrame
+        ``rule`` ("listed" first), ``sources`` left, ``dropped``, ``reason``; a rule whose columns are not there has NA
+        counts and says what it lacks.
+    dropped : DataFrame
+        ``source``, ``rule``, ``reason``, ``comment``: every source that left, by the first rule that it failed.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is no column ``source``, or a source stands twice.
+    """
+    if "source" not in candidates:
+        raise ReefcoreError("the table of candidates has no column source", do="add it: one row per source")
+    if (again := candidates["source"].duplicated()).any():
+        name = candidates.loc[again, "source"].iloc[0]
+        raise ReefcoreError(f"the source {name!r} stands twice among the candidates", do="keep one row per source")
+    left = candidates
+    steps, dropped = [("listed", len(left), 0, "all candidates")], []
+    for rule in rules:
+        if lacking := [name for name in rule.columns if name not in left]:
+            steps.append((rule.name, pd.NA, pd.NA, f"not judged: the table has no {', '.join(lacking)}"))
+            continue
+        keep = rule.keep(left).astype(bool)
+        gone = left[~keep].sort_values("source").reindex(columns=["source", "comment"])
+        dropped.append(gone.assign(rule=rule.name, reason=rule.reason))
+        left = left[keep]
+        steps.append((rule.name, len(left), len(gone), rule.reason))
+    steps = pd.DataFrame(steps, columns=["rule", "sources", "dropped", "reason"])
+    empty = pd.DataFrame(columns=["source", "rule", "reason", "comment"], dtype="str")
+    dropped = pd.concat([empty, *dropped], ignore_index=True)
+    return steps.astype({"sources": "Int64", "dropped": "Int64"}), dropped
 
 
 def hard_corals(annotations: pd.DataFrame) -> pd.DataFrame:
@@ -26,73 +161,141 @@ def drop_duplicates(annotations: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFra
     Returns
     -------
     kept, dropped : DataFrame
-        `dropped` has the column ``twin``: the annotation_id that stayed. Rows of `kept` are in the order of
-        `annotations`.
+        `dropped` has the columns ``twin`` and ``twin_source``: the annotation_id that stayed, and its source. Rows of
+        `kept` are in the order of `annotations`.
     """
     by = ["image", "row", "column", "label_raw"]
     ordered = annotations.sort_values(IDENTITY, kind="stable")
-    twin = ordered.groupby(by, sort=False, dropna=False)["annotation_id"].transform("first")
+    first = ordered.groupby(by, sort=False, dropna=False)[["annotation_id", "source"]].transform("first")
     again = ordered.duplicated(by).reindex(annotations.index)
-    return annotations[~again], annotations[again].assign(twin=twin.reindex(annotations.index)[again])
+    twin = first.reindex(annotations.index)[again]
+    return annotations[~again], annotations[again].assign(twin=twin["annotation_id"], twin_source=twin["source"])
 
 
-def label_criteria(
-    annotations: pd.DataFrame,
+def duplicate_sources(annotations: pd.DataFrame) -> pd.DataFrame:
+    """Tell how much of each source repeats another one, or itself.
+
+    Returns
+    -------
+    DataFrame
+        ``source``, ``annotations``, ``duplicates``, ``share`` (of its annotations), ``most_from`` (the source that has
+        most of their twins), ``withdrawn`` ("duplicate" where nothing of the source is left, else NA); only sources
+        with duplicates, the largest share first.
+    """
+    _, dropped = drop_duplicates(annotations)
+    table = dropped.groupby("source", sort=True).agg(
+        duplicates=("source", "size"),
+        most_from=("twin_source", lambda names: names.value_counts().sort_index().idxmax()),
+    )
+    table["annotations"] = annotations["source"].value_counts().reindex(table.index)
+    table["share"] = table["duplicates"] / table["annotations"]
+    whole = table["duplicates"] == table["annotations"]
+    table["withdrawn"] = pd.Series("duplicate", index=table.index, dtype="str").where(whole)
+    columns = ["source", "annotations", "duplicates", "share", "most_from", "withdrawn"]
+    return table.reset_index().sort_values(["share", "source"], ascending=[False, True], ignore_index=True)[columns]
+
+
+def label_counts(annotations: pd.DataFrame) -> pd.DataFrame:
+    """Count annotations per label and source, with the label's rank and AphiaID: what `judge_labels` needs."""
+    labelled = annotations[annotations["label"].notna()].groupby(["label", "source"], sort=True)
+    return labelled.agg(
+        rank=("rank", "first"), aphia_id=("aphia_id", "first"), annotations=("source", "size")
+    ).reset_index()
+
+
+def judge_labels(
+    counts: pd.DataFrame,
     min_annotations: int = MIN_ANNOTATIONS,
     min_sources: int = MIN_SOURCES,
     min_per_source: int = MIN_PER_SOURCE,
 ) -> pd.DataFrame:
-    """Apply the paper's criteria to each label of hard-coral annotations (section 3.2).
+    """Apply the paper's criteria to counted labels of hard corals (section 3.2).
 
     A label is kept where it is a genus (or Fungiidae), has an AphiaID, occurs at least `min_annotations` times, and
     has at least `min_per_source` annotations in at least `min_sources` sources. The criterion "consistent and
     distinguishable visual patterns" was a judgement of experts and cannot be computed.
 
+    Parameters
+    ----------
+    counts : DataFrame
+        ``label``, ``source``, ``rank``, ``aphia_id``, ``annotations``: see `label_counts`.
+    min_annotations, min_sources, min_per_source : int
+
     Returns
     -------
     DataFrame
         ``label``, ``rank``, ``annotations``, ``sources`` (that have it), ``sources_enough`` (that have it at least
-        `min_per_source` times), ``kept`` (bool), ``reason`` (the first criterion it fails, empty where kept); the most
-        annotated first.
+        `min_per_source` times), ``kept`` (bool), ``reason`` (the first criterion it fails, empty where kept), ``fails``
+        (how many criteria it fails); the most annotated first.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a criterion is negative.
     """
     if min(min_annotations, min_sources, min_per_source) < 0:
         raise ReefcoreError("a label criterion is negative", do="give counts of 0 or more")
-    labelled = annotations[annotations["label"].notna()]
-    per_source = labelled.groupby(["label", "source"], sort=True).size().rename("count").reset_index()
-    table = labelled.groupby("label", sort=True).agg(
+    table = counts.groupby("label", sort=True).agg(
         rank=("rank", "first"),
         aphia_id=("aphia_id", "first"),
-        annotations=("source", "size"),
+        annotations=("annotations", "sum"),
         sources=("source", "nunique"),
     )
-    enough = per_source[per_source["count"] >= min_per_source].groupby("label").size()
+    enough = counts[counts["annotations"] >= min_per_source].groupby("label").size()
     table["sources_enough"] = enough.reindex(table.index, fill_value=0)
-    failed = [
-        (~((table["rank"] == "genus") | table.index.isin(GENUS_OR_FAMILY)), "not a genus"),
-        (table["aphia_id"].isna(), "no AphiaID"),
-        (table["annotations"] < min_annotations, f"fewer than {min_annotations} annotations"),
-        (
-            table["sources_enough"] < min_sources,
-            f"fewer than {min_sources} sources with {min_per_source} annotations each",
-        ),
-    ]
+    fails = {
+        "not a genus": ~((table["rank"] == "genus") | table.index.isin(GENUS_OR_FAMILY)),
+        "no AphiaID": table["aphia_id"].isna(),
+        f"fewer than {min_annotations} annotations": table["annotations"] < min_annotations,
+        f"fewer than {min_sources} sources with {min_per_source} annotations each": table["sources_enough"]
+        < min_sources,
+    }
     table["reason"] = ""
-    for fails, reason in reversed(failed):
-        table.loc[fails, "reason"] = reason
+    for reason, failed in reversed(fails.items()):
+        table.loc[failed, "reason"] = reason
     table["kept"] = table["reason"] == ""
+    table["fails"] = sum(failed.astype(int) for failed in fails.values()) if len(table) else 0
     table = table.reset_index().sort_values(["annotations", "label"], ascending=[False, True], ignore_index=True)
-    return table[["label", "rank", "annotations", "sources", "sources_enough", "kept", "reason"]]
+    return table[["label", "rank", "annotations", "sources", "sources_enough", "kept", "reason", "fails"]]
+
+
+def label_criteria(annotations: pd.DataFrame, **criteria) -> pd.DataFrame:
+    """Apply the paper's criteria to each label of hard-coral annotations; see `judge_labels`."""
+    return judge_labels(label_counts(annotations), **criteria)
+
+
+def removed_by_criterion(judged: pd.DataFrame) -> pd.DataFrame:
+    """Count what each label criterion removes, in the order in which they are applied.
+
+    Parameters
+    ----------
+    judged : DataFrame
+        From `label_criteria`.
+
+    Returns
+    -------
+    DataFrame
+        ``criterion``, ``labels``, ``annotations`` removed by it after those before it, and ``only`` (labels that fail
+        nothing else: without this criterion they would stay).
+    """
+    gone = judged[~judged["kept"]].assign(only=judged["fails"] == 1)
+    table = gone.groupby("reason", sort=False).agg(
+        labels=("label", "size"), annotations=("annotations", "sum"), only=("only", "sum")
+    )
+    return table.rename_axis("criterion").reset_index()
 
 
 def curate(annotations: pd.DataFrame, **criteria) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Select the benchmark's annotations: hard corals, without duplicates, of the labels that meet the criteria.
+    """Select the benchmark's annotations: without duplicates, hard corals, of the labels that meet the criteria.
+
+    The order is the paper's (A.2.1): duplicates go first, over all labels.
 
     Parameters
     ----------
     annotations : DataFrame
         The annotations table, labels mapped (see `reefcore.taxonomy.map_labels`).
     **criteria
-        See `label_criteria`.
+        See `judge_labels`.
 
     Returns
     -------
@@ -104,20 +307,13 @@ def curate(annotations: pd.DataFrame, **criteria) -> tuple[pd.DataFrame, pd.Data
     steps = []
 
     def count(step, left):
-        steps.append(
-            (
-                step,
-                len(left),
-                left.groupby("source")["image"].nunique().sum(),
-                left["source"].nunique(),
-                left["label"].nunique(),
-            )
-        )
+        images = left.groupby("source")["image"].nunique().sum()
+        steps.append((step, len(left), images, left["source"].nunique(), left["label"].nunique()))
         return left
 
     left = count("all labelled points", annotations)
-    left = count("hard corals", hard_corals(left))
     left = count("without duplicates", drop_duplicates(left)[0])
-    table = label_criteria(left, **criteria)
-    left = count("labels that meet the criteria", left[left["label"].isin(table.loc[table["kept"], "label"])])
+    left = count("hard corals", hard_corals(left))
+    judged = label_criteria(left, **criteria)
+    left = count("labels that meet the criteria", left[left["label"].isin(judged.loc[judged["kept"], "label"])])
     return left, pd.DataFrame(steps, columns=["step", "annotations", "images", "sources", "labels"])

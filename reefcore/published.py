@@ -59,9 +59,9 @@ def table(number: int) -> pd.DataFrame:
     return tidy.assign(table=number)[["table", "row_number", "row", "column", "value"]]
 
 
-def splits() -> pd.DataFrame:
-    """Return Table 2 (the splits) as printed, wide."""
-    return _wide(2).copy()
+def wide(number: int) -> pd.DataFrame:
+    """Return one published table as printed, its columns as they are; see `table` for the tidy form."""
+    return _wide(number).copy()
 
 
 def supervised(metric: str = "macro_recall") -> pd.DataFrame:

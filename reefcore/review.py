@@ -6,6 +6,7 @@ against it, as the authors computed it. Nothing is relabelled; annotations are o
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from reefcore import curation
@@ -14,6 +15,63 @@ from reefcore.errors import ReefcoreError
 #: The paper's thresholds (section 3.4): step 1 drops what is strictly under MIN_SOURCE or MIN_LABEL, step 2 pairs
 #: under MIN_PAIR.
 MIN_SOURCE, MIN_LABEL, MIN_PAIR = 0.5, 0.5, 0.7
+PER_PAIR = 10  # points that an expert looks at, per label and source (A.2.3)
+
+
+def review_sample(annotations: pd.DataFrame, per_pair: int = PER_PAIR, seed: int = 0) -> pd.DataFrame:
+    """Draw the stratified sample that experts review: up to `per_pair` points of each label of each source (A.2.3).
+
+    Parameters
+    ----------
+    annotations : DataFrame
+        ``annotation_id``, ``source``, ``label``; rows without a label are never drawn.
+    per_pair : int
+    seed : int
+        The same seed draws the same points, in whatever order the rows come.
+
+    Returns
+    -------
+    DataFrame
+        The rows drawn, by source, label and annotation_id.
+
+    Raises
+    ------
+    ReefcoreError
+        Where `per_pair` is below 1, or no row has a label.
+    """
+    if per_pair < 1:
+        raise ReefcoreError(f"per_pair={per_pair} draws nothing", do="review at least one point per label and source")
+    known = annotations[annotations["label"].notna()].drop_duplicates("annotation_id").sort_values("annotation_id")
+    if not len(known):
+        raise ReefcoreError("no annotation has a label, so there is nothing to review", do="map the labels first")
+    shuffled = known.iloc[np.random.default_rng(seed).permutation(len(known))]
+    drawn = shuffled.groupby(["source", "label"], sort=False).head(per_pair)
+    return drawn.sort_values(["source", "label", "annotation_id"], ignore_index=True)
+
+
+def wilson(correct, reviewed, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    """Give Wilson's score interval of proportions (Wilson 1927, doi:10.1080/01621459.1927.10502953).
+
+    Parameters
+    ----------
+    correct, reviewed : array-like of int
+        Counts; 0 of 0 has the interval 0 to 1.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    low, high : ndarray of float
+        Fractions in [0, 1].
+    """
+    from scipy.special import ndtri
+
+    n = np.asarray(reviewed, dtype=float)
+    share = np.divide(correct, n, out=np.full(n.shape, 0.5), where=n > 0)
+    z = ndtri((1 + level) / 2)
+    middle = (share * n + z**2 / 2) / (n + z**2)
+    half = z * np.sqrt(n * share * (1 - share) + z**2 / 4) / (n + z**2)
+    return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
 
 
 def agreement(reviews: pd.DataFrame, annotations: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -31,7 +89,8 @@ def agreement(reviews: pd.DataFrame, annotations: pd.DataFrame, by: list[str]) -
     Returns
     -------
     DataFrame
-        The columns of `by`, ``reviewed`` (verdicts), ``correct`` (verdicts) and ``agreement`` (fraction in [0, 1]).
+        The columns of `by`, ``reviewed`` (verdicts), ``correct`` (verdicts), ``agreement`` (fraction in [0, 1]) and
+        its 95 % interval by Wilson, ``ci_low`` and ``ci_high``.
 
     Raises
     ------
@@ -50,7 +109,8 @@ def agreement(reviews: pd.DataFrame, annotations: pd.DataFrame, by: list[str]) -
     joined["is_correct"] = joined["verdict"] == "correct"
     keys = by or [pd.Series("all", index=joined.index, name="all")]
     table = joined.groupby(keys, sort=True)["is_correct"].agg(reviewed="size", correct="sum").reset_index()
-    return table.assign(agreement=table["correct"] / table["reviewed"])
+    low, high = wilson(table["correct"], table["reviewed"])
+    return table.assign(agreement=table["correct"] / table["reviewed"], ci_low=low, ci_high=high)
 
 
 def filter_by_review(
@@ -127,6 +187,82 @@ def filter_summary(quality: pd.DataFrame, reviews: pd.DataFrame) -> pd.DataFrame
         share = (verdicts == "correct").mean() if len(verdicts) else float("nan")
         rows.append((stage, len(kept), kept["label"].nunique(), kept["source"].nunique(), len(verdicts), share))
     return pd.DataFrame(rows, columns=["stage", "annotations", "labels", "sources", "reviewed", "agreement"])
+
+
+def stability(
+    annotations: pd.DataFrame,
+    reviews: pd.DataFrame,
+    min_source: float = MIN_SOURCE,
+    min_label: float = MIN_LABEL,
+    min_pair: float = MIN_PAIR,
+    n: int = 1000,
+    seed: int = 0,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Ask how much of what the filters keep hangs on which points the experts happened to see.
+
+    The verdicts of each source-label pair are drawn again with replacement, `n` times, and both filters applied to
+    each draw. What was never reviewed stays as it is.
+
+    Parameters
+    ----------
+    annotations, reviews, min_source, min_label, min_pair : see `filter_by_review`
+    n : int
+        Draws.
+    seed : int
+
+    Returns
+    -------
+    pairs : DataFrame
+        ``source``, ``label``, ``annotations``, ``reviewed``, ``agreement``, ``kept`` (bool: by the filters), and the
+        share of draws that keep it, ``kept_again``.
+    draws : DataFrame, shape (n, 3)
+        ``annotations``, ``sources``, ``labels`` that pass both filters in each draw.
+    """
+    reviews = reviews[reviews["annotation_id"].isin(annotations["annotation_id"])]
+    pairs = annotations.groupby(["source", "label"], sort=True).size().rename("annotations").reset_index()
+    pairs = pairs.merge(agreement(reviews, annotations, ["source", "label"]), how="left", on=["source", "label"])
+    reviewed = pairs["reviewed"].fillna(0).to_numpy(int)
+    share = pairs["agreement"].fillna(0).to_numpy()
+    correct = np.random.default_rng(seed).binomial(reviewed, share, size=(n, len(pairs)))
+    hot = {by: pd.get_dummies(pairs[by]).to_numpy(float) for by in ("source", "label")}
+
+    def keep(correct):
+        with np.errstate(invalid="ignore"):  # 0 of 0: never reviewed
+            good = correct / reviewed >= min_pair
+            for by, minimum in (("source", min_source), ("label", min_label)):
+                good &= ~((correct @ hot[by]) / (reviewed @ hot[by]) < minimum)[:, hot[by].argmax(1)]
+        return good
+
+    again, size = keep(correct), pairs["annotations"].to_numpy()
+    kept = keep(np.rint(share * reviewed)[None])[0]
+    draws = {"annotations": again @ size} | {f"{by}s": ((again @ hot[by]) > 0).sum(1) for by in hot}
+    pairs = pairs[["source", "label", "annotations", "reviewed", "agreement"]]
+    return pairs.assign(reviewed=reviewed, kept=kept, kept_again=again.mean(0)), pd.DataFrame(draws)
+
+
+def chance_of_passing(reviewed: int = PER_PAIR, minimum: float = MIN_PAIR) -> pd.DataFrame:
+    """Compute how likely a pair passes the filter, by how often its labels are right.
+
+    Parameters
+    ----------
+    reviewed : int
+        Verdicts per pair.
+    minimum : float
+        The threshold, in [0, 1].
+
+    Returns
+    -------
+    DataFrame
+        ``right`` (true share of right labels, 0 to 1 in steps of 0.01), ``passes`` (binomial probability that at least
+        `minimum` of `reviewed` verdicts are correct).
+    """
+    from scipy.stats import binom
+
+    if reviewed < 1:
+        raise ReefcoreError(f"{reviewed} verdicts decide nothing", do="ask for at least 1")
+    right = np.linspace(0, 1, 101)
+    needed = np.ceil(minimum * reviewed - 1e-9)
+    return pd.DataFrame({"right": right, "passes": binom.sf(needed - 1, reviewed, right)})
 
 
 def quality(annotations: pd.DataFrame, reviews: pd.DataFrame, site: str = "", **criteria) -> pd.DataFrame:

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from iterstrat.ml_stratifiers import MultilabelStratifiedShuffleSplit
 
+from reefcore import review
 from reefcore.errors import ReefcoreError
-from reefcore.tables import validate
+from reefcore.tables import PARTS, SCHEMES, validate
 
 TEST_SOURCES, VAL_SOURCES = 7, 17  # paper, section 4.2
 
@@ -89,13 +90,16 @@ def within_source(
     annotations = _ordered(annotations)
     part = np.full(len(annotations), "train", dtype=object)
     for number, (_, rows) in enumerate(annotations.groupby("source", sort=True)):
-        presence = pd.crosstab(rows["image"], rows["label"]).gt(0)
-        images, hot = presence.index.to_numpy(), presence.to_numpy("int8")
+        image, images = pd.factorize(rows["image"], sort=True)
+        label, labels = pd.factorize(rows["label"], sort=True)
+        hot = np.zeros((len(images), len(labels)), dtype="int8")
+        hot[image, label] = 1
         chosen = _share(hot, round(test * len(images)), seed + number)
         rest = np.setdiff1d(np.arange(len(images)), chosen)
         second = rest[_share(hot[rest], round(val * len(images)), seed + number)]
-        part[rows.index[rows["image"].isin(images[chosen])]] = "test"
-        part[rows.index[rows["image"].isin(images[second])]] = "val"
+        of_image = np.full(len(images), "train", dtype=object)
+        of_image[chosen], of_image[second] = "test", "val"
+        part[rows.index] = of_image[image]
     table = _table(annotations, "S1", part)
     if keep is not None:
         table = pd.concat([table, table[table["annotation_id"].isin(keep)].assign(scheme="S2")], ignore_index=True)
@@ -206,14 +210,53 @@ def held_out(annotations: pd.DataFrame) -> pd.DataFrame:
     return validate(_table(_ordered(annotations), "W", "test"), "splits")
 
 
+def released(annotations: pd.DataFrame, scheme: str = "S1") -> pd.DataFrame:
+    """Read the splits that a released file brings along, in columns ``split`` or ``split_S1`` to ``split_W``.
+
+    Parameters
+    ----------
+    annotations : DataFrame
+        With any of these columns; values train, val or test (also training, valid, validation, testing, in any case); a
+        row that is empty there is in no part.
+    scheme : str
+        What a column that is only called ``split`` belongs to.
+
+    Returns
+    -------
+    DataFrame
+        The splits table; no rows where there is no such column.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a value is none of these.
+    """
+    names = {str(name).casefold(): name for name in annotations}
+    tables = [_table(annotations[:0], scheme, [])]
+    for own, column in [(scheme, "split"), *((name, f"split_{name}".casefold()) for name in SCHEMES)]:
+        if column not in names:
+            continue
+        said = annotations[names[column]].astype("str").str.strip().str.casefold()
+        part = said.replace({"training": "train", "valid": "val", "validation": "val", "testing": "test", "": pd.NA})
+        wrong = part.notna() & ~part.isin(PARTS)
+        if wrong.any():
+            raise ReefcoreError(
+                f"the column {names[column]} says {said[wrong].iloc[0]!r} for {wrong.sum()} annotations",
+                do=f"use {', '.join(PARTS)}, or leave it empty",
+            )
+        tables.append(_table(annotations[part.notna()], own, part[part.notna()]))
+    return validate(pd.concat(tables, ignore_index=True).drop_duplicates(["annotation_id", "scheme"]), "splits")
+
+
 def make(
     annotations: pd.DataFrame,
     quality: pd.DataFrame,
     seed: int = 0,
     n_test: int = TEST_SOURCES,
     n_val: int = VAL_SOURCES,
+    reviews: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Make every scheme of the benchmark.
+    """Make every scheme of the benchmark; one that the annotations bring along is taken as it is (see `released`).
 
     Parameters
     ----------
@@ -222,6 +265,9 @@ def make(
     quality : DataFrame
         From `reefcore.review.quality`.
     seed, n_test, n_val : see `across_sources`
+    reviews : DataFrame, optional
+        The reviews table: test sources are chosen by their agreement on what passes both filters. Without it, the share
+        of a source's annotations that passes stands for it.
 
     Returns
     -------
@@ -231,12 +277,16 @@ def make(
     site = quality[quality["site"]]
     pool = quality[quality["step1"] & ~quality["site"]]
     keep = set(pool.loc[pool["step2"], "annotation_id"])
-    # The share of a source's annotations that passed stands for its agreement: the reviews are in `quality` by now.
-    passed = pool.groupby("source")["step2"].mean()
-    parts = [within_source(pool, seed, keep=keep), across_sources(pool, seed, keep, passed, n_test, n_val)]
+    agreement = pool.groupby("source")["step2"].mean()
+    if reviews is not None:
+        said = reviews[reviews["annotation_id"].isin(keep)]
+        agreement = review.agreement(said, pool, ["source"]).set_index("source")["agreement"]
+    parts = [within_source(pool, seed, keep=keep), across_sources(pool, seed, keep, agreement, n_test, n_val)]
     if len(site):
         parts.append(held_out(site))
-    return validate(pd.concat(parts, ignore_index=True), "splits")
+    made, brought = pd.concat(parts, ignore_index=True), released(annotations)
+    brought = brought[brought["annotation_id"].isin(quality["annotation_id"])]
+    return validate(pd.concat([made[~made["scheme"].isin(brought["scheme"])], brought], ignore_index=True), "splits")
 
 
 def summary(splits: pd.DataFrame, annotations: pd.DataFrame, reviews: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -274,18 +324,58 @@ def summary(splits: pd.DataFrame, annotations: pd.DataFrame, reviews: pd.DataFra
     )
 
 
-def leaks(splits: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:
+def leaks(splits: pd.DataFrame, annotations: pd.DataFrame, twins: pd.DataFrame | None = None) -> pd.DataFrame:
     """Count images and sources that stand in more than one part of a scheme.
+
+    Parameters
+    ----------
+    splits, annotations : DataFrame
+    twins : DataFrame, optional
+        Pairs of near-duplicate photos: ``source_a``, ``image_a``, ``source_b``, ``image_b`` (see
+        `reefcore.covariates.near_duplicates`).
 
     Returns
     -------
     DataFrame
         ``scheme``, ``images`` and ``sources`` in more than one part; images is 0 for every scheme, sources for S3, S4
-        and W.
+        and W. With `twins`, ``near_duplicates``: pairs with one photo in the training part, the other in val or test.
     """
     joined = splits.merge(annotations[["annotation_id", "source", "image"]], on="annotation_id")
     rows = []
     for scheme, here in joined.groupby("scheme", sort=True):
-        images = here.groupby(["source", "image"])["part"].nunique().gt(1).sum()
-        rows.append((scheme, int(images), int(here.groupby("source")["part"].nunique().gt(1).sum())))
-    return pd.DataFrame(rows, columns=["scheme", "images", "sources"])
+        parts = here.drop_duplicates(["source", "image", "part"]).groupby(["source", "image"])["part"]
+        row = {
+            "scheme": scheme,
+            "images": int(parts.nunique().gt(1).sum()),
+            "sources": int(here.groupby("source")["part"].nunique().gt(1).sum()),
+        }
+        if twins is not None:
+            trained = parts.first().eq("train")
+            sides = [trained.reindex(pd.MultiIndex.from_frame(twins[[f"source_{s}", f"image_{s}"]])) for s in "ab"]
+            both = sides[0].notna().to_numpy() & sides[1].notna().to_numpy()
+            row["near_duplicates"] = int((both & (sides[0].to_numpy() != sides[1].to_numpy())).sum())
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def label_shift(splits: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:
+    """Measure how far the classes of val and test are from those of the training part.
+
+    Returns
+    -------
+    DataFrame
+        ``scheme``, ``part``, ``shift`` (total variation distance of the class frequencies, 0 the same to 1 disjoint; W
+        against Train-S3), ``only_here`` (classes that training lacks), ``only_train`` (classes the part lacks).
+    """
+    joined = splits.merge(annotations[["annotation_id", "label"]], on="annotation_id")
+    counts = joined.groupby(["scheme", "part", "label"]).size().unstack(fill_value=0)
+    rows = []
+    for scheme, part in counts.index:
+        train = ("S3" if scheme == "W" else scheme, "train")
+        if part == "train" or train not in counts.index:
+            continue
+        here, there = counts.loc[(scheme, part)], counts.loc[train]
+        shift = 0.5 * (here / here.sum() - there / there.sum()).abs().sum()
+        only_here, only_train = ((here > 0) & (there == 0)).sum(), ((here == 0) & (there > 0)).sum()
+        rows.append((scheme, part, shift, int(only_here), int(only_train)))
+    return pd.DataFrame(rows, columns=["scheme", "part", "shift", "only_here", "only_train"])

@@ -63,8 +63,8 @@ GOOD = f"""source IS NOT NULL AND image IS NOT NULL AND label_raw IS NOT NULL
     AND (latitude_text IS NULL OR coalesce(latitude BETWEEN -90 AND 90, false))
     AND (longitude_text IS NULL OR coalesce(longitude BETWEEN -180 AND 180, false))"""
 # The id of reefcore.tables.annotation_ids, and the table in the order of its schema.
-TABLE = """SELECT substr(md5(concat_ws(chr(31), source, image, "row"::BIGINT, "column"::BIGINT, label_raw)), 1, 16)
-    AS annotation_id, source, image, "row"::BIGINT AS "row", "column"::BIGINT AS "column", label_raw, label,
+ID = """substr(md5(concat_ws(chr(31), source, image, "row"::BIGINT, "column"::BIGINT, label_raw)), 1, 16)"""
+TABLE = f"""SELECT {ID} AS annotation_id, source, image, "row"::BIGINT AS "row", "column"::BIGINT AS "column", label_raw, label,
     NULL::VARCHAR AS rank, NULL::BIGINT AS aphia_id, broad_category, condition, latitude, longitude, ecoregion,
     province, realm"""
 
@@ -97,7 +97,7 @@ def _lacking(head: Head, source: str | None) -> list[tuple]:
     return [(1, name, "this column of ReefNet-1.0 is not in the file; left empty") for name in missing]
 
 
-def _text(value: str) -> str:
+def text(value: str | Path) -> str:
     """Write a text as SQL does."""
     return "'" + str(value).replace("'", "''") + "'"
 
@@ -113,9 +113,9 @@ def _points(head: Head, options: Options) -> tuple[str, list[str]]:
         for name, found in places.items()
     }
     if options.source:
-        parts["source"] = _text(options.source)
+        parts["source"] = text(options.source)
     elif _is_al_wajh(head):
-        parts["source"] = f"coalesce({parts['source']}, {_text(head.path.stem)})"
+        parts["source"] = f"coalesce({parts['source']}, {text(head.path.stem)})"
     columns = [f'{part} AS "{name}{"_text" * (name in NUMBERS)}"' for name, part in parts.items()]
     for name in NUMBERS:
         shift = f" - {options.base or 0}" if name in ("row", "column") else ""
@@ -140,8 +140,8 @@ def _points(head: Head, options: Options) -> tuple[str, list[str]]:
 def _view(head: Head, path: Path, delimiter: str, line: str, first: str = "") -> str:
     """Write the SQL of the view ``file``: the cells c0, c1, ... of each record as text, and its line."""
     cells = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(head.header)))
-    return f"""CREATE OR REPLACE TEMP VIEW file AS SELECT {line} AS line, * FROM read_csv({_text(path)}, header = true,
-        auto_detect = false, nullstr = ['', 'NA'], delim = {_text(delimiter)}, quote = '"', escape = '"',
+    return f"""CREATE OR REPLACE TEMP VIEW file AS SELECT {line} AS line, * FROM read_csv({text(path)}, header = true,
+        auto_detect = false, nullstr = ['', 'NA'], delim = {text(delimiter)}, quote = '"', escape = '"',
         columns = {{{first}{cells}}})"""
 
 
@@ -220,8 +220,35 @@ def _copy(database, head: Head, options: Options, output: Path) -> int:
     """Write the good rows and count them."""
     points, extras = _points(head, options)
     columns = ", ".join([TABLE, *extras])
-    query = f"COPY ({columns} FROM ({points}) WHERE {GOOD}) TO {_text(output)} (FORMAT parquet, COMPRESSION zstd)"
+    query = f"COPY ({columns} FROM ({points}) WHERE {GOOD}) TO {text(output)} (FORMAT parquet, COMPRESSION zstd)"
     return database.execute(query).fetchone()[0]
+
+
+def hard_corals(database, head: Head, options: Options, table: str) -> int:
+    """Put the usable hard-coral rows of a plain file into a table of the database; return how many are not usable.
+
+    The table has no ids yet, and its rows the order of the file.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the file has no broad categories.
+    duckdb.Error
+        Where the file is not plain: ragged rows, bad quotation marks, an old encoding.
+    """
+    places = _places(head)["broad_category"]
+    if not places:
+        raise ReefcoreError("this file has no column Broad_category", head.path, "give the released ReefNet-1.0 file")
+    database.execute(_view(head, head.path, head.delimiter, "NULL::BIGINT"))
+    points, extras = _points(head, options)
+    # One row in six is a hard coral: the others are dropped before anything of them is cleaned or cast.
+    chosen = f"(SELECT * FROM file WHERE lower(trim(c{places[0]})) IN ('hard coral', 'hard corals'))"
+    points = points.replace("FROM file", f"FROM {chosen}")
+    columns = ", ".join([TABLE.partition("AS annotation_id,")[2], *extras])
+    database.execute(f"CREATE TEMP TABLE {table} AS SELECT {columns}, {GOOD} AS usable FROM ({points})")
+    bad = database.execute(f"DELETE FROM {table} WHERE NOT usable").fetchone()[0]
+    database.execute(f"ALTER TABLE {table} DROP usable")
+    return bad
 
 
 def _convert_plain(database, head: Head, options: Options, output: Path) -> tuple[int, int, int] | None:

@@ -106,6 +106,7 @@ def generate(folder: str | Path, seed: int = 2025, scale: float = 1.0, workers: 
         order[:2], ignore_index=True
     )
     table["images"] = table["source"].map(images["source"].value_counts())
+    table = table.assign(contributors="ReefNet Companion (synthetic survey)", licence="CC0-1.0")
     write_parquet(table, folder / "sources.parquet")
     write_parquet(images, folder / "images.parquet")
     write_parquet(reviews, folder / "reviews.parquet")

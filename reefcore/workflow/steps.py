@@ -83,11 +83,23 @@ def _curate(profile: Profile, folder: Path, workers: int) -> None:
     write_parquet(review.quality(annotations, reviews, profile.site, **profile.criteria), folder / "quality.parquet")
 
 
+def _candidates(profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import curation
+    from reefcore.sample import candidates
+
+    table = curation.candidates()  # of the real ones, those that reached the manual review are on record
+    if profile.kind == "sample":
+        kept = read_parquet(folder / "quality.parquet").query("not site")["source"].value_counts()
+        table = candidates.table(read_parquet(folder / "sources.parquet"), kept, profile.seed)
+    write_parquet(table, folder / "candidates.parquet")
+
+
 def _split(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import splits
 
     annotations, quality = read_parquet(folder / "annotations.parquet"), read_parquet(folder / "quality.parquet")
-    table = splits.make(annotations, quality, seed=profile.seed, **profile.cross_sources)
+    reviews = read_parquet(folder / "reviews.parquet")
+    table = splits.make(annotations, quality, seed=profile.seed, reviews=reviews, **profile.cross_sources)
     write_parquet(table, folder / "splits.parquet")
 
 
@@ -169,6 +181,14 @@ def plan(profile: Profile) -> dict[str, Step]:
     steps = [
         data,
         Step("curate", _curate, ("quality.parquet",), ("data",), ("reefcore.review",), ("site", "criteria")),
+        Step(
+            "candidates",
+            _candidates,
+            ("candidates.parquet",),
+            ("data", "curate"),
+            ("reefcore.curation", "reefcore.sample.candidates"),
+            ("kind", "seed"),
+        ),
         Step(
             "splits", _split, ("splits.parquet",), ("data", "curate"), ("reefcore.splits",), ("seed", "cross_sources")
         ),
