@@ -39,8 +39,15 @@ def source_map(groups: pd.DataFrame, ecoregions=None) -> Figure:
         From `reefcore.geography.group`. A row without a position is not drawn: a line below names its sources.
     ecoregions : GeoDataFrame, optional
         From `reefcore.geography.read_meow`, drawn as outlines.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is no source at all.
     """
-    figure, (axes,) = canvas(9, 4)
+    if groups.empty:
+        raise ReefcoreError("there is no source to draw", do="check the annotations")
+    figure, (axes,) = canvas(9, 3.8)
     centre, (south, north) = geography.CENTRE, LATITUDES
 
     def shapes(table, **look):
@@ -57,15 +64,15 @@ def source_map(groups: pd.DataFrame, ecoregions=None) -> Figure:
     shapes(geography.land(), facecolor=LAND, edgecolor="white", lw=0.3, zorder=1)
     placed = groups[groups["latitude"].notna()].sort_values("annotations", ascending=False)
     x, y = geography.equal_earth((placed["longitude"] - centre + 180) % 360 - 180, placed["latitude"])
-    most = groups["annotations"].max()
-    colour, marker = cycle((BLUE, ORANGE, GREEN, RED, PINK)), cycle((*MARKERS, "v", "P", "X"))
+    most = max(1, groups["annotations"].max())
     realms = placed["realm"].fillna("no realm recorded")
-    keys, sizes = [], []
-    for realm in sorted(realms.unique()):
-        here, look = (realms == realm).to_numpy(), {"marker": next(marker), "color": next(colour)}
-        areas = _area(placed["annotations"][here], most)
-        axes.scatter(x[here], y[here], s=areas, alpha=0.75, lw=0.6, ec="white", zorder=3, label=realm, **look)
-        keys.append(Line2D([], [], ls="", ms=7, label=realm, **look))
+    each = zip(sorted(realms.unique()), cycle((*MARKERS, "v", "P", "X")), cycle((BLUE, ORANGE, GREEN, RED, PINK)))
+    looks = {realm: {"marker": marker, "color": colour} for realm, marker, colour in each}
+    keys = [Line2D([], [], ls="", ms=7, label=realm, **look) for realm, look in looks.items()]
+    # One by one, so that the small ones lie on the large ones.
+    for place, area in enumerate(_area(placed["annotations"], most)):
+        axes.scatter(x[place], y[place], s=area, alpha=0.75, lw=0.6, ec="white", zorder=3, **looks[realms.iloc[place]])
+    sizes = []
     # Round numbers of annotations, a decade apart, for the sizes.
     for power in range(int(np.log10(most)), max(-1, int(np.log10(most)) - 3), -1):
         size = np.sqrt(_area(10**power, most))
@@ -185,13 +192,18 @@ def site_panels(points: pd.DataFrame, land, degrees: float = 0.5) -> Figure:
 
 def _panel(axes: Axes, places: pd.DataFrame, margin: float, land) -> tuple[list, list]:
     """Frame positions with a margin (degrees), draw land, degrees and a scale bar; return the frame as a line."""
+    from shapely import box
+
     (west, south), (east, north) = places.min(), places.max()
     stretch = np.cos(np.radians((south + north) / 2))  # of a degree of longitude
     half = max((east - west) * stretch, north - south) / 2 + margin
     middle, centre_north = (west + east) / 2, (south + north) / 2
     west, east = middle - half / stretch, middle + half / stretch
     south, north = centre_north - half, centre_north + half
-    land.plot(ax=axes, facecolor=LAND, edgecolor="white", lw=0.3, zorder=1)
+    land = land.intersection(box(west, south, east, north))
+    land = land[~land.is_empty]
+    if len(land):
+        land.plot(ax=axes, facecolor=LAND, edgecolor="white", lw=0.3, zorder=1)
     axes.set(xlim=(west, east), ylim=(south, north), ylabel="", aspect=1 / stretch, facecolor=WATER)
     axes.spines[:].set_visible(True)
     axes.locator_params(nbins=4)
@@ -201,7 +213,7 @@ def _panel(axes: Axes, places: pd.DataFrame, margin: float, land) -> tuple[list,
     degree = np.pi / 180 * geography.EARTH_KM
     room = half * degree / 2
     power = 10.0 ** np.floor(np.log10(room))
-    length = max(step * power for step in (1, 2, 5) if step * power <= room)
+    length = max(step * power for step in (1, 2, 5) if step * power <= room)  # a round number of km
     x, y = west + 0.06 * (east - west), south + 0.06 * (north - south)
     axes.plot([x, x + length / degree / stretch], [y, y], color="black", lw=2, solid_capstyle="butt", zorder=4)
     axes.annotate(f"{length:g} km", (x, y), (0, 4), textcoords="offset points", fontsize=8, zorder=4)
