@@ -39,7 +39,7 @@ def test_source_map_draws_each_group_once_and_names_what_has_no_position(groups)
     assert fiji[1] < 0 < curacao[1] < hawaii[1] and fiji[2] < curacao[2] < hawaii[2]
     assert fiji[0] > 0  # east of the middle at 160 E
     assert axes.get_xlabel() == "No usable position, not drawn: nowhere."
-    texts = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    texts = [text.get_text() for legend in (*figure.legends, axes.get_legend()) for text in legend.get_texts()]
     assert texts[:3] == ["Central Indo-Pacific", "Eastern Indo-Pacific", "Tropical Atlantic"]
     assert texts[3:] == ["1,000 annotations", "100 annotations", "10 annotations"]
 

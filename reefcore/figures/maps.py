@@ -15,7 +15,8 @@ from reefcore import geography
 from reefcore.errors import ReefcoreError
 from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RED, canvas
 
-PINK, SKY, LAND, WATER = "#CC79A7", "#9FD2F2", "#D9D9D9", "#F4F9FC"  # the first is Okabe and Ito's too
+COLOURS = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#000000")  # all of Okabe and Ito's
+OUTLINE, LAND, WATER = "#9FD2F2", "#D9D9D9", "#F4F9FC"
 LATITUDES = (-42, 42)  # of the world map: no reef of hard corals lies beyond
 
 
@@ -60,13 +61,13 @@ def source_map(groups: pd.DataFrame, ecoregions=None) -> Figure:
 
     _graticule(axes, centre)
     if ecoregions is not None:
-        shapes(ecoregions.geometry.simplify(0.1), facecolor="none", edgecolor=SKY, lw=0.6, zorder=0.8)
+        shapes(ecoregions.geometry.simplify(0.1), facecolor="none", edgecolor=OUTLINE, lw=0.6, zorder=0.8)
     shapes(geography.land(), facecolor=LAND, edgecolor="white", lw=0.3, zorder=1)
     placed = groups[groups["latitude"].notna()].sort_values("annotations", ascending=False)
     x, y = geography.equal_earth((placed["longitude"] - centre + 180) % 360 - 180, placed["latitude"])
     most = max(1, groups["annotations"].max())
     realms = placed["realm"].fillna("no realm recorded")
-    each = zip(sorted(realms.unique()), cycle((*MARKERS, "v", "P", "X")), cycle((BLUE, ORANGE, GREEN, RED, PINK)))
+    each = zip(sorted(realms.unique()), cycle((*MARKERS, "v", "P", "X")), cycle(COLOURS))
     looks = {realm: {"marker": marker, "color": colour} for realm, marker, colour in each}
     keys = [Line2D([], [], ls="", ms=7, label=realm, **look) for realm, look in looks.items()]
     # One by one, so that the small ones lie on the large ones.
@@ -79,8 +80,8 @@ def source_map(groups: pd.DataFrame, ecoregions=None) -> Figure:
         sizes.append(
             Line2D([], [], ls="", marker="o", ms=size, mfc="none", mec=GREY, label=f"{10**power:,} annotations")
         )
-    for place, handles in (("upper", keys), ("lower", sizes)):
-        figure.legend(handles=handles, loc=f"outside {place} center", ncols=6, fontsize=8, frameon=False)
+    figure.legend(handles=keys, loc="outside upper center", ncols=6, fontsize=8, frameon=False)
+    axes.legend(handles=sizes, loc="upper center", bbox_to_anchor=(0.5, -0.07), ncols=3, fontsize=8, frameon=False)
     lost = groups.loc[groups["latitude"].isna(), "members"]
     note = "No usable position, not drawn: " + "; ".join(lost) + "." if len(lost) else ""
     axes.set_xlabel(note, fontsize=8, color=GREY, wrap=True)
@@ -111,7 +112,7 @@ def _graticule(axes: Axes, centre: float) -> None:
     axes.set(xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
     axes.margins(0.01)
-    axes.xaxis.labelpad = 14
+    axes.xaxis.labelpad = 42  # the degrees and the sizes stand between
 
 
 def ecoregion_bars(table: pd.DataFrame) -> Figure:
