@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from reefcore import metrics, published, recipes
+from reefcore import geography, metrics, published, recipes
 from reefcore.published import COMMON_TEST, SETTINGS
 
 STAGES = {"all": "before review", "step1": "after step 1", "step2": "after step 2"}
@@ -93,6 +93,60 @@ def recipes_table(names: Iterable[str], changes: dict | None = None) -> pd.DataF
             for r in loaded
         ]
     )
+
+
+def with_paper(rows: dict[str, tuple[str | float, float]]) -> pd.DataFrame:
+    """Put figures of the paper beside those of this profile.
+
+    Parameters
+    ----------
+    rows : dict
+        Quantity -> what the paper says (a name of ``data/published/text_figures.csv``, or what follows from such
+        figures), and the value here.
+
+    Returns
+    -------
+    DataFrame
+        ``quantity``, ``published``, ``here``, ``difference``.
+    """
+    table = pd.DataFrame(
+        [
+            (name, published.text(paper) if isinstance(paper, str) else paper, here)
+            for name, (paper, here) in rows.items()
+        ],
+        columns=["quantity", "published", "here"],
+    )
+    return table.assign(difference=table["here"] - table["published"])
+
+
+def largest_ecoregions(regions: pd.DataFrame) -> pd.DataFrame:
+    """Put the three ecoregions with the most annotations in the paper (A.2.5), and how many it has, beside those here.
+
+    Parameters
+    ----------
+    regions : DataFrame
+        From `reefcore.geography.by_ecoregion`.
+
+    Returns
+    -------
+    DataFrame
+        See `with_paper`. Shares are percent of all annotations: counts of a sample are not meant to agree.
+    """
+    paper, total = published.texts("places"), published.text("dataset/coral_annotations")
+    here = regions.set_index("ecoregion")
+    names = list(dict.fromkeys(name.split("/")[0] for name in paper))
+    rows = {}
+    for name in names:
+        got = here.loc[name] if name in here.index else dict.fromkeys(("sources", "annotations", "share"), 0)
+        rows[f"{name}: sources"] = (f"places/{name}/sources", got["sources"])
+        rows[f"{name}: annotations"] = (f"places/{name}/annotations", got["annotations"])
+        rows[f"{name}: share (%)"] = (100 * paper[f"{name}/annotations"] / total, 100 * got["share"])
+    together = sum(paper[f"{name}/annotations"] for name in names)
+    rows["these three: share (%)"] = (100 * together / total, 100 * here["share"].reindex(names).sum())
+    count = int((regions["ecoregion"] != geography.NO_PLACE).sum())
+    rows["ecoregions (as section 3.3.1 says)"] = ("dataset/ecoregions", count)
+    rows["ecoregions (as A.2.5 and Figure 7 say)"] = ("dataset/ecoregions_figure_7", count)
+    return with_paper(rows)
 
 
 def review_filters(summary: pd.DataFrame) -> pd.DataFrame:

@@ -8,14 +8,15 @@ from reefcore.figures.charts import (
     published_and_reproduced,
     recall_by_support,
     source_colours,
-    source_map,
 )
+from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
 from reefcore.figures.sheets import contact_sheet, photo_sheet
 from reefcore.figures.style import show, show_table
 
 __all__ = [
     "agreement_steps",
     "contact_sheet",
+    "ecoregion_bars",
     "funnel",
     "long_tail",
     "pair_agreement",
@@ -24,6 +25,7 @@ __all__ = [
     "recall_by_support",
     "show",
     "show_table",
+    "site_panels",
     "source_colours",
     "source_map",
 ]

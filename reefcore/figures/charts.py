@@ -188,28 +188,3 @@ def source_colours(table: pd.DataFrame) -> Figure:
     )
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
     return figure
-
-
-def source_map(sources: pd.DataFrame) -> Figure:
-    """Draw where the sources lie (paper, Figure 3).
-
-    Parameters
-    ----------
-    sources : DataFrame
-        ``latitude``, ``longitude`` (WGS84 degrees; a source without them is left out), ``ocean``, ``annotations``.
-    """
-    figure, (axes,) = canvas(8, 3.2)
-    # From 25 E eastward, so that the Pacific is not cut.
-    x = (sources["longitude"] - 25) % 360 + 25
-    for ocean, colour, marker in (("Indo-Pacific", BLUE, "o"), ("Atlantic", ORANGE, "s")):
-        here = sources["ocean"] == ocean
-        size = 12 + 160 * np.sqrt(sources.loc[here, "annotations"] / sources["annotations"].max())
-        axes.scatter(
-            x[here], sources.loc[here, "latitude"], s=size, marker=marker, color=colour, alpha=0.5, lw=0, label=ocean
-        )
-    ticks = np.arange(60, 385, 60)
-    axes.set(xlim=(25, 385), ylim=(-38, 38), xticks=ticks, xlabel="longitude (degrees)", ylabel="latitude (degrees)")
-    axes.set_xticklabels([f"{t if t <= 180 else t - 360:d}" for t in ticks])
-    axes.axhline(0, color="#DDDDDD", lw=0.8, zorder=0)
-    axes.legend(loc="upper right", fontsize=8, markerscale=0.7)
-    return figure

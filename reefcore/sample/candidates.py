@@ -6,6 +6,8 @@ comes out near the paper is therefore a check of its rules, not a finding.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 
@@ -40,8 +42,7 @@ def table(sources: pd.DataFrame, kept: pd.Series, seed: int) -> pd.DataFrame:
     left = published.texts("funnel")
     own = sources.loc[sources["source"] != SITE, "source"]
     size = len(own) / left["labelled"]
-    steps = list(left)
-    gone = {step: round(size * (left[before] - left[step])) for before, step in zip(steps, steps[1:], strict=False)}
+    gone = {step: round(size * (left[before] - left[step])) for before, step in itertools.pairwise(left)}
     rows = [(name, True, None, "yes", "", None, False, int(kept.get(name, 0))) for name in own]
     for step, count in gone.items():
         for i in range(count):
