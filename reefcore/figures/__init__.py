@@ -7,14 +7,15 @@ from reefcore.figures.charts import (
     pair_agreement,
     published_and_reproduced,
     recall_by_support,
-    source_colours,
     source_map,
 )
+from reefcore.figures.colours import colour_neighbours, resolution_scatter, source_colours, source_densities
 from reefcore.figures.sheets import contact_sheet, photo_sheet
 from reefcore.figures.style import show, show_table
 
 __all__ = [
     "agreement_steps",
+    "colour_neighbours",
     "contact_sheet",
     "funnel",
     "long_tail",
@@ -22,8 +23,10 @@ __all__ = [
     "photo_sheet",
     "published_and_reproduced",
     "recall_by_support",
+    "resolution_scatter",
     "show",
     "show_table",
     "source_colours",
+    "source_densities",
     "source_map",
 ]

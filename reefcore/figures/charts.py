@@ -165,31 +165,6 @@ def recall_by_support(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def source_colours(table: pd.DataFrame) -> Figure:
-    """Draw the mean red, green and blue of the photos of each source (paper, Figure 15).
-
-    Parameters
-    ----------
-    table : DataFrame
-        ``source``, ``red``, ``green``, ``blue`` (0 to 255), one row per photo.
-    """
-    middle = table.groupby("source")[["red", "green", "blue"]].median()
-    order = (middle["blue"] - middle["red"]).sort_values().index
-    figure, (axes,) = canvas(8, 3.4)
-    place = table["source"].map({name: i for i, name in enumerate(order)})
-    for name, colour, marker in (("red", RED, "o"), ("green", GREEN, "s"), ("blue", BLUE, "^")):
-        axes.scatter(place, table[name], s=3, color=colour, alpha=0.15, lw=0)
-        axes.plot(range(len(order)), middle.loc[order, name], marker, ms=4, color=colour, label=f"{name} (median)")
-    axes.set(
-        xlabel=f"{len(order)} sources, from red-cast to blue-cast",
-        ylabel="mean value of a photo (0-255)",
-        xticks=[],
-        ylim=(0, 255),
-    )
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
-    return figure
-
-
 def source_map(sources: pd.DataFrame) -> Figure:
     """Draw where the sources lie (paper, Figure 3).
 
