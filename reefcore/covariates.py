@@ -199,7 +199,7 @@ def near_duplicates(covariates: pd.DataFrame, distance: int = 4) -> pd.DataFrame
         ],
         axis=1,
     ).sort_values("bits", kind="stable", ignore_index=True)
-    pairs.attrs["featureless"] = (covariates.loc[flat, "source"] + "/" + covariates.loc[flat, "image"]).tolist()
+    pairs.attrs["featureless"] = ["/".join(name) for name in covariates.loc[flat, ["source", "image"]].to_numpy()]
     return pairs
 
 
