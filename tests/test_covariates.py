@@ -76,6 +76,7 @@ def test_table_of_nothing_has_its_columns(tmp_path):
     table, skipped = covariates.table(pd.DataFrame({"source": [], "image": []}), tmp_path)
     assert table.columns.tolist() == covariates.COLUMNS and table.empty and skipped.empty
     assert table["red"].dtype == float and table["phash"].dtype == "str"
+    assert covariates.summary(table).empty and covariates.near_duplicates(table).empty
 
 
 def test_table_agrees_with_a_full_decode(tmp_path):
@@ -232,3 +233,9 @@ def test_summary_describes_each_source():
     assert a[["red", "cast"]].tolist() == [104, 94] and a["apart"]
     assert result.loc["B", ["images", "cast", "cameras"]].tolist() == [1, 10, 0] and result.at["B", "apart"]
     assert not covariates.summary(table.assign(red=[5, 15, 30, 10], blue=12.0)).set_index("source").at["A", "apart"]
+
+
+def test_the_workflow_measures_every_photo_of_the_survey(smoke):
+    images, table, unreadable = (smoke.table(name) for name in ("images", "covariates", "unreadable"))
+    assert len(table) + len(unreadable) == len(images) > 0 and list(table) == covariates.COLUMNS
+    assert covariates.like(table, table[table["source"] == smoke.profile.site]).at[0, "source"] == smoke.profile.site

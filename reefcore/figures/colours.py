@@ -10,7 +10,7 @@ from reefcore.errors import ReefcoreError
 from reefcore.figures.style import BLUE, GREEN, GREY, RED, canvas
 
 CHANNELS = (("red", RED, "o", "-"), ("green", GREEN, "s", "--"), ("blue", BLUE, "^", ":"))
-LEVELS = np.arange(256)
+LEVELS = np.arange(0, 256, 2)
 SMOOTH = 3.0  # least standard deviation of a density's kernel, in levels: a source of one photo has a peak too
 
 
@@ -21,10 +21,10 @@ def _by_cast(covariates: pd.DataFrame) -> pd.DataFrame:
 
 
 def _density(values: np.ndarray) -> np.ndarray:
-    """Estimate the density at each level by a Gaussian kernel, its width by Scott's rule, scaled to a peak of 1."""
+    """Estimate the density at `LEVELS` by a Gaussian kernel, its width by Scott's rule, scaled to a peak of 1."""
     width = max(values.std() * len(values) ** -0.2, SMOOTH)
     counts, _ = np.histogram(values, bins=np.arange(257) - 0.5)
-    density = np.exp(-0.5 * ((LEVELS[:, None] - LEVELS) / width) ** 2) @ counts
+    density = np.exp(-0.5 * ((LEVELS[:, None] - np.arange(256)) / width) ** 2) @ counts
     return density / density.max()
 
 
@@ -52,9 +52,9 @@ def source_densities(covariates: pd.DataFrame, sources: list[str] | None = None)
     for place, source in enumerate(order):
         photos = covariates[covariates["source"] == source]
         for name, colour, _, line in CHANNELS:
-            shape = place - 0.85 * _density(photos[name].to_numpy())
+            density = _density(photos[name].to_numpy())
+            shape = np.where(density > 0.01, place - 0.85 * density, np.nan)  # lines along the ground would blur it
             axes.fill_between(LEVELS, place, shape, color=colour, alpha=0.12, lw=0)
-            shape = np.where(place - shape > 0.01, shape, np.nan)  # three lines along the ground would only blur it
             axes.plot(LEVELS, shape, line, color=colour, lw=1.2, label=name if place == 0 else None)
     axes.hlines(range(len(order)), 0, 255, color="#DDDDDD", lw=0.6, zorder=0)
     axes.set(
@@ -141,9 +141,10 @@ def colour_neighbours(distances: pd.DataFrame) -> Figure:
     nearest = np.nanargmin(values, axis=1)
     order = np.argsort(np.nanmin(values, axis=1), kind="stable")[::-1]
     figure, (axes,) = canvas(8, max(2.5, 0.15 * len(order) + 1))
-    for place, source in enumerate(order):
-        axes.plot(values[source], np.full(len(order), place), "o", ms=2.5, color=GREY, alpha=0.35, mew=0)
-        axes.plot(values[source, nearest[source]], place, "D", ms=4, color=BLUE)
+    place = np.arange(len(order))
+    every = np.repeat(place[:, None], len(order), axis=1)
+    axes.plot(values[order], every, "o", ms=2.5, color=GREY, alpha=0.35, mew=0, rasterized=True)
+    axes.plot(values[order, nearest[order]], place, "D", ms=4, color=BLUE)
     axes.set(xlabel="colour distance to each other source (levels of 255)", yticks=range(len(order)))
     axes.set(xlim=(0, None), ylim=(-0.8, len(order) - 0.2))
     axes.set_yticklabels(distances.index[order], fontsize=6)
