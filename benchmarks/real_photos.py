@@ -85,7 +85,7 @@ def cross_validate(folder: Path, recipe: recipes.Recipe, grouped: bool = True, w
     """Print macro F1 and macro recall of a recipe over five folds of a folder with one folder per class."""
     started = time.perf_counter()
     files = sorted(folder.glob("*/*.jpg"))
-    images = [decode(file)[0] for file in files]
+    images = [Image.fromarray(decode(file)[0]) for file in files]
     labels = np.array([file.parent.name for file in files])
     classes, y = np.unique(labels, return_inverse=True)
     groups = overlap_groups(images, labels)
@@ -120,8 +120,9 @@ def contact_sheet(folder: Path, out: Path, size: int = 224) -> None:
     draw(cut, kept["label_raw"], title="Two real quadrats: the patch around each annotated point").savefig(sheet)
     print(f"contact sheet: {sheet}")
     for file in sorted(path for path in folder.iterdir() if path.suffix.lower() in (".jpg", ".png")):
-        image, truncated = decode(file)
-        print(f"{file.name}: {image.width} x {image.height}{', ends early: decoded as far as it goes' * truncated}")
+        pixels, truncated = decode(file)
+        height, width = pixels.shape[:2]
+        print(f"{file.name}: {width} x {height}{', ends early: decoded as far as it goes' * truncated}")
 
 
 def main() -> None:

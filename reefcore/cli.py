@@ -244,7 +244,7 @@ def _select(options) -> None:
     if like is not None or options.megapixels:
         measured = project.table("covariates")
     if like is not None and Path(like).is_dir():
-        names = pd_names(images.photos_in(like), Path(like).name)
+        names = images.photos_in(like)
         like, skipped = covariates.table(names, like)
         if len(skipped):
             print(f"reefcore: {len(skipped)} of {len(names)} photos in {options.like} cannot be read", file=sys.stderr)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import io
 import logging
+import struct
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import simplejpeg
 from PIL import Image, UnidentifiedImageError
+from PIL.ExifTags import Base
 
 from reefcore.errors import ReefcoreError
 
 logger = logging.getLogger(__name__)
 
-_END_OF_JPEG = b"\xff\xd9"
+_START_OF_JPEG, _END_OF_JPEG = b"\xff\xd8", b"\xff\xd9"
+ENDINGS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
 _BAD = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)  # what PIL raises at damaged files
 
 
-def decode(path: str | Path, eighth: bool = False) -> tuple[Image.Image, bool]:
-    """Open a photo as an 8-bit RGB image, in the pixel order it is stored in (EXIF orientation is not applied).
+def decode(path: str | Path, side: int | None = None) -> tuple[np.ndarray, bool]:
+    """Read a photo as 8-bit RGB, in the pixel order it is stored in (EXIF orientation is not applied).
 
     Alpha is dropped, gray is repeated in three channels, palettes and CMYK are converted, 16-bit gray keeps its high
     byte. A JPEG that ends early is decoded as far as it goes, as pyspacer does, and the decoder fills the rest (gray).
@@ -26,14 +31,15 @@ def decode(path: str | Path, eighth: bool = False) -> tuple[Image.Image, bool]:
     Parameters
     ----------
     path : path
-    eighth : bool
-        Let the JPEG decoder deliver one pixel per block of 8 x 8, the last ones perhaps incomplete, which skips most of
-        its work. Other formats, and photos narrower than a block, are decoded whole.
+    side : int, optional
+        Let the JPEG decoder deliver one pixel per block of 8 x 8, 4 x 4 or 2 x 2, the last ones perhaps incomplete: the
+        largest blocks that leave the longer side at least this many pixels. That skips most of its work. Other formats,
+        and photos narrower than a block, are decoded whole.
 
     Returns
     -------
-    image : PIL.Image.Image
-        Mode ``RGB``.
+    pixels : ndarray of uint8, shape (height, width, 3)
+        May be read-only.
     truncated : bool
         The file ended early.
 
@@ -44,16 +50,18 @@ def decode(path: str | Path, eighth: bool = False) -> tuple[Image.Image, bool]:
     """
     path = Path(path)
     try:
+        data = path.read_bytes()
+        if (pixels := _ordinary_jpeg(data, side)) is not None:
+            return pixels, False
         try:
-            return _rgb(path, eighth), False
+            return _rgb(data, side), False
         except UnidentifiedImageError:
             raise
         except OSError as error:
-            data = path.read_bytes()  # a missing file ends here
-            if not data.startswith(b"\xff\xd8") or "truncated" not in str(error):
+            if not data.startswith(_START_OF_JPEG) or "truncated" not in str(error):
                 raise
             # PIL's own switch for this is global, so not safe between threads: end the file for the decoder instead.
-            return _rgb(io.BytesIO(data + _END_OF_JPEG), eighth), True
+            return _rgb(data + _END_OF_JPEG, side), True
     except FileNotFoundError:
         raise ReefcoreError("this photo does not exist", path, "check the photo folder and the image names") from None
     except UnidentifiedImageError:
@@ -62,20 +70,39 @@ def decode(path: str | Path, eighth: bool = False) -> tuple[Image.Image, bool]:
         raise ReefcoreError(f"this photo cannot be decoded ({error})", path, "export it again") from None
 
 
-def _rgb(file, eighth: bool) -> Image.Image:
-    """Decode an open or named file into mode RGB."""
-    with Image.open(file) as image:
-        if eighth and min(image.size) >= 8:
-            image.draft("RGB", (image.width // 8, image.height // 8))
+def _block(width: int, height: int, side: int | None) -> int:
+    """Choose the block of a reduced decode: how many pixels in a line become one."""
+    return max((n for n in (2, 4, 8) if side and max(width, height) >= n * side and min(width, height) >= n), default=1)
+
+
+def _ordinary_jpeg(data: bytes, side: int | None) -> np.ndarray | None:
+    """Decode a whole JPEG in YCbCr or gray to PIL's own pixels in half its time; None leaves any other file to PIL."""
+    if not data.startswith(_START_OF_JPEG):
+        return None
+    try:
+        height, width, colours, _ = simplejpeg.decode_jpeg_header(data)
+        if colours in ("YCbCr", "Gray") and height * width <= Image.MAX_IMAGE_PIXELS:
+            block = _block(width, height, side)
+            return simplejpeg.decode_jpeg(data, min_height=-(-height // block), min_width=-(-width // block))
+    except ValueError:  # what it minds, PIL may not, or says better
+        pass
+    return None
+
+
+def _rgb(data: bytes, side: int | None) -> np.ndarray:
+    """Decode a file's bytes by PIL."""
+    with Image.open(io.BytesIO(data)) as image:
+        if (block := _block(*image.size, side)) > 1:
+            image.draft("RGB", (image.width // block, image.height // block))
         image.load()
         if image.mode in ("I", "F") or image.mode.startswith("I;16"):
             values = np.asarray(image)
             if image.mode == "F" or values.min() < 0 or values.max() > 0xFFFF:
                 raise ValueError(f"its pixels are of mode {image.mode}, not 8 or 16 bits")
-            return Image.fromarray((values >> 8).astype(np.uint8)).convert("RGB")  # PIL would clip at 255 instead
+            return (values >> 8).astype(np.uint8)[:, :, None].repeat(3, axis=2)  # PIL would clip at 255 instead
         if image.mode == "P" and "transparency" in image.info:
             image = image.convert("RGBA")
-        return image.convert("RGB")
+        return np.asarray(image.convert("RGB"))
 
 
 def open_image(path: str | Path) -> np.ndarray:
@@ -85,10 +112,10 @@ def open_image(path: str | Path) -> np.ndarray:
     -------
     ndarray of uint8, shape (height, width, 3)
     """
-    image, truncated = decode(path)
+    pixels, truncated = decode(path)
     if truncated:
         logger.warning("%s ends early; the rest of the photo is filled by the decoder.", path)
-    return np.asarray(image)
+    return pixels
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
@@ -99,9 +126,29 @@ def image_size(path: str | Path) -> tuple[int, int]:
     ReefcoreError
         Where the file is missing or no image.
     """
+    with _header(path) as image:
+        return image.size
+
+
+def camera(path: str | Path) -> str | None:
+    """Read make and model of the camera from the EXIF header of a JPEG or TIFF; None where it says neither.
+
+    Nothing else of the header is read: no position, no name, no serial number.
+    """
+    with _header(path) as image:
+        if image.format not in ("JPEG", "MPO", "TIFF"):  # in a PNG it may lie behind the pixels
+            return None
+        try:
+            exif = image.getexif()
+            make, model = (str(exif.get(tag) or "").replace("\0", " ").strip() for tag in (Base.Make, Base.Model))
+        except (*_BAD, struct.error):  # a damaged header hides the camera, not the photo
+            return None
+    return (model if model.lower().startswith(make.lower()) else f"{make} {model}").strip() or None
+
+
+def _header(path: str | Path) -> Image.Image:
     try:
-        with Image.open(path) as image:
-            return image.size
+        return Image.open(path)
     except FileNotFoundError:
         raise ReefcoreError("this photo does not exist", path, "check the photo folder and the image names") from None
     except _BAD:
@@ -112,3 +159,25 @@ def photo_path(photos: str | Path, source: str, image: str, flat: bool = False) 
     """Say where a photo lies: ``photos/<source>/<image>``, or ``photos/<image>`` where `flat` and only that exists."""
     nested = Path(photos) / source / image
     return Path(photos) / image if flat and not nested.exists() else nested
+
+
+def photos_in(folder: str | Path) -> pd.DataFrame:
+    """List the photos that lie directly in a folder, by the ending of their names.
+
+    Returns
+    -------
+    DataFrame
+        ``source`` (the folder's name) and ``image``, sorted: what `reefcore.covariates.table` takes.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is no such folder, or no photo in it.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ReefcoreError("this is not a folder", folder, "give a folder of photos")
+    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in ENDINGS)
+    if not names:
+        raise ReefcoreError("there is no photo in this folder", folder, f"photos end in {', '.join(ENDINGS)}")
+    return pd.DataFrame({"source": folder.resolve().name, "image": names}, dtype="str")

@@ -108,11 +108,10 @@ def cut(points: pd.DataFrame, photos: str | Path, size: int, workers: int = 2) -
     def cut_photo(group) -> str | None:
         (source, name), indices = group
         try:
-            decoded, truncated = decode(photo_path(photos, source, name, flat))
+            image, truncated = decode(photo_path(photos, source, name, flat))
         except ReefcoreError as error:
             reasons[indices] = error.what
             return None
-        image = np.asarray(decoded)
         for i in indices:
             if 0 <= rows[i] < image.shape[0] and 0 <= columns[i] < image.shape[1]:
                 patches[i] = crop(image, rows[i], columns[i], size)

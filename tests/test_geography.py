@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from shapely import box
 
-from reefcore import files, geography, published
+from reefcore import comparison, files, geography, published
 from reefcore.errors import ReefcoreError
 
 SHAPES = {

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from PIL import Image, ImageFile
 
-from reefcore import patches
+from reefcore import images, patches
 from reefcore.errors import ReefcoreError
 from reefcore.figures.sheets import contact_sheet
 from reefcore.images import image_size, open_image
@@ -88,6 +88,74 @@ def test_every_mode_becomes_rgb(tmp_path):
         open_image(tmp_path / "float.tif")
 
 
+def spy_on_pil(monkeypatch) -> list:
+    """List the files that go to PIL."""
+    by_pil, original = [], images._rgb
+    monkeypatch.setattr(images, "_rgb", lambda data, side: by_pil.append(data) or original(data, side))
+    return by_pil
+
+
+@pytest.mark.parametrize("shape", [(203, 301), (16, 8), (1, 1)])
+@pytest.mark.parametrize(
+    "options",
+    [{"subsampling": 0}, {"subsampling": 1}, {"subsampling": 2}, {"mode": "L"}, {"progressive": True}],
+    ids=lambda options: "-".join(f"{key}={value}" for key, value in options.items()),
+)
+def test_ordinary_jpegs_have_pils_pixels_without_pil(tmp_path, monkeypatch, shape, options):
+    mode = {"mode": "RGB"} | options
+    picture = Image.fromarray(noise(*shape)).convert(mode.pop("mode"))
+    picture.save(tmp_path / "a.jpg", quality=90, **mode)
+    expected = np.asarray(Image.open(tmp_path / "a.jpg").convert("RGB"))
+    by_pil = spy_on_pil(monkeypatch)
+    assert np.array_equal(open_image(tmp_path / "a.jpg"), expected) and not by_pil
+
+
+def test_other_jpegs_are_left_to_pil(tmp_path, monkeypatch):
+    by_pil = spy_on_pil(monkeypatch)
+    Image.new("CMYK", (9, 8), (0, 255, 255, 0)).save(tmp_path / "ink.jpg")
+    Image.fromarray(noise(16, 16)).save(tmp_path / "direct.jpg", keep_rgb=True)
+    Image.fromarray(noise(16, 16)).save(tmp_path / "huge.jpg")
+    assert np.abs(open_image(tmp_path / "ink.jpg")[0, 0].astype(int) - [255, 0, 0]).max() < 8
+    expected = np.asarray(Image.open(tmp_path / "direct.jpg"))
+    assert np.array_equal(open_image(tmp_path / "direct.jpg"), expected)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)  # a file of few bytes could ask for any amount of memory
+    with pytest.raises(ReefcoreError, match="bomb"):
+        open_image(tmp_path / "huge.jpg")
+    assert len(by_pil) == 3
+
+
+@pytest.mark.parametrize("shape, reduced", [((203, 803), (26, 101)), ((90, 401), (23, 101)), ((90, 301), (45, 151))])
+def test_a_reduced_decode_keeps_the_side_asked_for_and_is_pils(tmp_path, shape, reduced):
+    Image.fromarray(noise(*shape)).save(tmp_path / "a.jpg")
+    pixels, _ = images.decode(tmp_path / "a.jpg", side=100)
+    with Image.open(tmp_path / "a.jpg") as image:
+        image.draft("RGB", (reduced[1] - 1, reduced[0] - 1))
+        assert pixels.shape[:2] == reduced and np.array_equal(pixels, np.asarray(image))
+
+
+def test_what_cannot_be_reduced_is_decoded_whole(tmp_path):
+    for name, shape in (("low.jpg", (1, 900)), ("small.jpg", (60, 90)), ("other.png", (300, 900))):
+        Image.fromarray(noise(*shape)).save(tmp_path / name)
+        assert images.decode(tmp_path / name, side=100)[0].shape[:2] == shape
+
+
+def test_the_camera_is_make_and_model_and_nothing_else(tmp_path):
+    def camera(make=None, model=None, name="a.jpg"):
+        exif = Image.Exif()
+        exif.update({tag: text for tag, text in ((0x010F, make), (0x0110, model)) if text})
+        exif[0x013B], exif[0x8825] = "A. Diver", {1: "S", 2: (17.0, 30.0, 0.0)}
+        Image.fromarray(noise(8, 8)).save(tmp_path / name, exif=exif)
+        return images.camera(tmp_path / name)
+
+    assert camera("Canon", "Canon PowerShot G9 X") == "Canon PowerShot G9 X"
+    assert camera("NIKON ", "D\0") == "NIKON D" and camera(make="GoPro") == "GoPro" and camera(model="X1") == "X1"
+    assert camera() is None and camera("Canon", "G9", "a.png") is None
+    Image.fromarray(noise(8, 8)).save(tmp_path / "bad.jpg", exif=b"Exif\0\0damaged")
+    assert images.camera(tmp_path / "bad.jpg") is None
+    with pytest.raises(ReefcoreError, match="does not exist"):
+        images.camera(tmp_path / "none.jpg")
+
+
 @pytest.fixture
 def truncated(tmp_path):
     Image.fromarray(noise(200, 300)).save(tmp_path / "whole.jpg")
@@ -147,6 +215,14 @@ def test_cut_keeps_the_order_and_lists_what_it_skips(tmp_path, truncated, caplog
     assert "2 of 7 points have no patch" in caplog.text
     again, _ = patches.cut(points, photos, 16, workers=1)
     assert np.array_equal(got, again)
+
+
+def test_patches_of_a_jpeg_are_pils_crops(tmp_path):
+    Image.fromarray(noise(301, 402)).save(tmp_path / "x.jpg", quality=92)
+    expected = np.asarray(Image.open(tmp_path / "x.jpg"))
+    got, _ = patches.cut(points_of([("A", "x.jpg", 150, 200), ("A", "x.jpg", 3, 401)]), tmp_path, 64)
+    assert np.array_equal(got[0], expected[118:182, 168:232])
+    assert np.array_equal(got[1], padded_and_sliced(expected, 3, 401, 64))
 
 
 def test_photos_of_one_source_may_lie_directly_in_the_folder(tmp_path):

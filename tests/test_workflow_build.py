@@ -228,6 +228,7 @@ def test_what_a_notebook_needs_is_read_from_its_code(smoke):
     assert needs("other.table('splits'); covariates.table(x, y)") == ()
     assert needs("project.table('truth'); project.table('images', columns=['a'])") == ("data",)
     assert needs("a = project.patches[:3]\nproject.table('quality')") == ("curate", "patches")
+    assert needs("project.table('unreadable')") == ("covariates",)
     assert needs("project.table('predictions')") == ("train",)
     assert needs("project.table(name)")[-2:] == ("train", "metrics")
 

@@ -1,31 +1,42 @@
 """Figures: a table in, a matplotlib Figure out; and how figures and tables are shown on a page."""
 
 from reefcore.figures.charts import (
+    agreement_intervals,
     agreement_steps,
+    chance_of_passing,
     funnel,
+    kept_again,
     long_tail,
     pair_agreement,
     published_and_reproduced,
     recall_by_support,
-    source_colours,
+    source_funnel,
 )
+from reefcore.figures.colours import colour_neighbours, resolution_scatter, source_colours, source_densities
 from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
 from reefcore.figures.sheets import contact_sheet, photo_sheet
 from reefcore.figures.style import show, show_table
 
 __all__ = [
+    "agreement_intervals",
     "agreement_steps",
+    "chance_of_passing",
+    "colour_neighbours",
     "contact_sheet",
     "ecoregion_bars",
     "funnel",
+    "kept_again",
     "long_tail",
     "pair_agreement",
     "photo_sheet",
     "published_and_reproduced",
     "recall_by_support",
+    "resolution_scatter",
     "show",
     "show_table",
     "site_panels",
     "source_colours",
+    "source_densities",
+    "source_funnel",
     "source_map",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -96,6 +98,111 @@ def pair_agreement(pairs: pd.DataFrame, threshold: float) -> Figure:
     return figure
 
 
+def source_funnel(steps: pd.DataFrame) -> Figure:
+    """Draw how many sources each rule leaves, and how many it takes away (paper, Figure 5).
+
+    Parameters
+    ----------
+    steps : DataFrame
+        ``reason``, ``published``, ``here``, ``dropped`` per rule, the first row being all sources; rules that were not
+        applied (NA) are left out.
+    """
+    steps = steps[steps["here"].notna()].reset_index(drop=True)
+    here, dropped = steps["here"].to_numpy(float), steps["dropped"].fillna(0).to_numpy(float)
+    figure, (axes,) = canvas(8, 0.55 * len(steps) + 1)
+    place = np.arange(len(steps))
+    axes.barh(place, here, color=BLUE, height=0.6, label="sources left")
+    axes.barh(place, dropped, left=here, color=ORANGE, height=0.6, hatch="///", ec="white", lw=0, label="taken away")
+    axes.plot(steps["published"], place, "D", color="black", mfc="white", ms=5, ls="none", label="left, published")
+    for at, row in enumerate(steps.itertuples()):
+        gone = f"  (−{row.dropped:,})" if row.dropped else ""
+        axes.text(here[at] + dropped[at] + here.max() * 0.015, at, f"{row.here:,}{gone}", va="center", fontsize=9)
+    axes.set(yticks=place, xlabel="sources", xlim=(0, max(here.max(), steps["published"].max()) * 1.16))
+    axes.set_yticklabels([textwrap.fill(reason, 34) for reason in steps["reason"]], fontsize=8)
+    axes.invert_yaxis()
+    axes.legend(loc="lower right", fontsize=8)
+    return figure
+
+
+def agreement_intervals(table: pd.DataFrame, name: str, minimum: float) -> Figure:
+    """Draw the agreement of each source or label with its interval, the lowest first.
+
+    Parameters
+    ----------
+    table : DataFrame
+        `name`, ``agreement``, ``ci_low``, ``ci_high`` (fractions).
+    name : str
+        ``source`` or ``label``.
+    minimum : float
+        The filter's threshold; what is under it is named in the drawing.
+    """
+    table = table.sort_values(["agreement", name], ignore_index=True)
+    figure, (axes,) = canvas(8, 3.6)
+    low = table["agreement"] < minimum
+    for under, colour, marker, text in ((True, RED, "s", "dropped"), (False, BLUE, "o", "kept")):
+        rows = table[low == under]
+        axes.vlines(rows.index, 100 * rows["ci_low"], 100 * rows["ci_high"], color=colour, lw=1.2)
+        axes.plot(rows.index, 100 * rows["agreement"], marker, color=colour, ms=4, label=text)
+    for at, row in table[low].iterrows():
+        axes.text(at, 100 * row["ci_high"] + 2, row[name], rotation=90, fontsize=7, ha="center", va="bottom", color=RED)
+    axes.axhline(100 * minimum, color=GREY, lw=1, ls="--")
+    axes.set(
+        xticks=[],
+        xlabel=f"{len(table)} {name}s, from low to high agreement",
+        ylabel="verdicts that are correct (%)",
+        ylim=(0, 104),
+    )
+    axes.legend(loc="lower right", fontsize=8)
+    return figure
+
+
+def chance_of_passing(table: pd.DataFrame, minimum: float, reviewed: int) -> Figure:
+    """Draw how likely a source-label pair passes the filter, by the true share of right labels.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``right``, ``passes`` (fractions).
+    minimum : float
+        The threshold.
+    reviewed : int
+        Verdicts per pair.
+    """
+    figure, (axes,) = canvas(6, 3.2)
+    axes.plot(100 * table["right"], 100 * table["passes"], color=BLUE, lw=2)
+    axes.axvline(100 * minimum, color=RED, lw=1, ls="--")
+    axes.text(100 * minimum, 4, f" threshold {minimum:.0%}", color=RED, fontsize=8)
+    for share in (minimum - 0.2, minimum, minimum + 0.2):
+        chance = 100 * np.interp(share, table["right"], table["passes"])
+        if 0 <= share <= 1:
+            axes.plot(100 * share, chance, "o", color=BLUE)
+            axes.annotate(f"{chance:.0f} %", (100 * share, chance), (-6, 4), textcoords="offset points", ha="right")
+    axes.set(
+        xlabel="labels of the pair that are right (%)",
+        ylabel=f"chance to pass on {reviewed} verdicts (%)",
+        xlim=(0, 100),
+        ylim=(0, 104),
+    )
+    return figure
+
+
+def kept_again(pairs: pd.DataFrame) -> Figure:
+    """Draw in how many redrawn reviews each source-label pair is kept.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        ``kept`` (bool), ``kept_again`` (fraction of draws).
+    """
+    figure, (axes,) = canvas(6, 3)
+    bins = np.linspace(0, 100, 21)
+    groups = [100 * pairs.loc[pairs["kept"] == kept, "kept_again"] for kept in (True, False)]
+    axes.hist(groups, bins, stacked=True, color=[BLUE, ORANGE], label=["kept by the filters", "dropped by them"])
+    axes.set(xlabel="redrawn reviews that keep the pair (%)", ylabel="source-taxon pairs", xlim=(0, 100))
+    axes.legend(loc="upper center", fontsize=8)
+    return figure
+
+
 def published_and_reproduced(table: pd.DataFrame, metric: str = "macro_recall") -> Figure:
     """Draw, per setting, each model's published number beside the one reproduced, with its interval.
 
@@ -162,29 +269,4 @@ def recall_by_support(table: pd.DataFrame) -> Figure:
         axes.set(title=setting, xscale="log", xlabel="training points of the class (log scale)", ylim=(-3, 103))
     all_axes[0].set_ylabel("recall of the class (%)")
     all_axes[-1].legend(loc="lower right", fontsize=8)
-    return figure
-
-
-def source_colours(table: pd.DataFrame) -> Figure:
-    """Draw the mean red, green and blue of the photos of each source (paper, Figure 15).
-
-    Parameters
-    ----------
-    table : DataFrame
-        ``source``, ``red``, ``green``, ``blue`` (0 to 255), one row per photo.
-    """
-    middle = table.groupby("source")[["red", "green", "blue"]].median()
-    order = (middle["blue"] - middle["red"]).sort_values().index
-    figure, (axes,) = canvas(8, 3.4)
-    place = table["source"].map({name: i for i, name in enumerate(order)})
-    for name, colour, marker in (("red", RED, "o"), ("green", GREEN, "s"), ("blue", BLUE, "^")):
-        axes.scatter(place, table[name], s=3, color=colour, alpha=0.15, lw=0)
-        axes.plot(range(len(order)), middle.loc[order, name], marker, ms=4, color=colour, label=f"{name} (median)")
-    axes.set(
-        xlabel=f"{len(order)} sources, from red-cast to blue-cast",
-        ylabel="mean value of a photo (0-255)",
-        xticks=[],
-        ylim=(0, 255),
-    )
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
     return figure

@@ -271,7 +271,7 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
         needs = ("patches",) if name == "train" and one.kind == "sample" else step.needs
         needed = [add_step(one, folder, need) for need in needs]
         command = _command("step", name, "--profile", _relative(one.path), "--seed", one.seed)
-        wide = name in ("data", "patches") or (name == "train" and one.kind == "sample")
+        wide = name in ("data", "covariates", "patches") or (name == "train" and one.kind == "sample")
         return add(
             f"step {name} {one.name}{seed}",
             key,

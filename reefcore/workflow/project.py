@@ -77,7 +77,8 @@ class Project:
         Parameters
         ----------
         name : str
-            annotations, sources, images, reviews, truth, quality, splits, patches, skipped (points without a patch, and
+            annotations, sources, images, reviews, truth, quality, candidates (sources that were chosen from),
+            covariates, unreadable (photos without them, and why), splits, patches, skipped (points without a patch, and
             why), metrics, or predictions (all runs; a run has no score for a class that it does not know).
         columns : list of str, optional
             Only these.

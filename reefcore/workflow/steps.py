@@ -76,6 +76,14 @@ def _released(profile: Profile, folder: Path, workers: int) -> None:
         )
 
 
+def _covariates(profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import covariates
+
+    table, unreadable = covariates.table(read_parquet(folder / "images.parquet"), folder / "photos", workers)
+    write_parquet(table, folder / "covariates.parquet")
+    write_parquet(unreadable, folder / "unreadable.parquet")
+
+
 def _curate(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import review
 
@@ -180,6 +188,13 @@ def plan(profile: Profile) -> dict[str, Step]:
         data = Step("data", _released, (*SURVEY, "photos"), settings=("data",), external=True)
     steps = [
         data,
+        Step(
+            "covariates",
+            _covariates,
+            ("covariates.parquet", "unreadable.parquet"),
+            ("data",),
+            ("reefcore.covariates",),
+        ),
         Step("curate", _curate, ("quality.parquet",), ("data",), ("reefcore.review",), ("site", "criteria")),
         Step(
             "candidates",
