@@ -149,6 +149,25 @@ def largest_ecoregions(regions: pd.DataFrame) -> pd.DataFrame:
     return with_paper(rows)
 
 
+def source_funnel(steps: pd.DataFrame) -> pd.DataFrame:
+    """Put the sources that each rule leaves beside the paper's A.2.1.
+
+    Parameters
+    ----------
+    steps : DataFrame
+        From `reefcore.curation.source_funnel`.
+
+    Returns
+    -------
+    DataFrame
+        ``rule``, ``reason``, ``published``, ``here`` (NA where the rule was not applied), ``difference``, ``dropped``.
+    """
+    printed = published.texts("funnel")
+    table = steps.rename(columns={"sources": "here"}).assign(published=steps["rule"].map(printed).astype("Int64"))
+    table["difference"] = table["here"] - table["published"]
+    return table[["rule", "reason", "published", "here", "difference", "dropped"]]
+
+
 def review_filters(summary: pd.DataFrame) -> pd.DataFrame:
     """Put the two review filters beside the paper's section 3.4.
 

@@ -160,3 +160,67 @@ def test_bad_fractions(points):
         splits.within_source(points, test=0.7, val=0.3)
     with pytest.raises(ReefcoreError, match="7 test and 17 validation sources cannot be taken from 12 sources"):
         splits.across_sources(points)
+
+
+def test_a_column_of_the_release_is_taken_as_it_is(points):
+    brought = points.assign(
+        split=["Training", "VALID", "test", None, ""] * (len(points) // 5) + ["test"] * (len(points) % 5)
+    )
+    table = splits.released(brought, "S2")
+    assert set(table["scheme"]) == {"S2"} and set(table["part"]) == {"train", "val", "test"}
+    assert len(table) == brought["split"].isin(["Training", "VALID", "test"]).sum()
+    assert not len(splits.released(points))
+    with pytest.raises(ReefcoreError, match="the column Split_W says 'maybe' for 1 annotations"):
+        splits.released(points.head(1).assign(Split_W="maybe"))
+
+
+def test_make_prefers_what_the_release_brings(points):
+    quality = points.assign(site=False, step1=True, step2=True)
+    own = splits.make(points, quality, n_test=2, n_val=2)
+    brought = splits.make(points.assign(split_S1="train"), quality, n_test=2, n_val=2)
+    assert set(brought.loc[brought["scheme"] == "S1", "part"]) == {"train"}
+    rest = [table[table["scheme"] != "S1"].reset_index(drop=True) for table in (own, brought)]
+    assert rest[0].equals(rest[1])
+
+
+def test_reviews_choose_the_test_sources(points):
+    quality = points.assign(site=False, step1=True, step2=True)
+    reviews = points[["annotation_id"]].assign(verdict="incorrect")
+    reviews.loc[points["source"].isin(["s03", "s07"]).to_numpy(), "verdict"] = "correct"
+    table = splits.make(points, quality, n_test=2, n_val=2, reviews=reviews)
+    test = part_of(table, "S3", points).query("part == 'test'")
+    assert set(test["source"]) == {"s03", "s07"}
+
+
+def test_near_duplicates_across_parts_are_counted(points):
+    table = splits.within_source(points, seed=1)
+    where = part_of(table, "S1", points).drop_duplicates(["source", "image"]).set_index("part")
+    train, test = where.loc["train"], where.loc["test"]
+    twins = pd.DataFrame(
+        {
+            "source_a": [train["source"].iloc[0], train["source"].iloc[0], "elsewhere"],
+            "image_a": [train["image"].iloc[0], train["image"].iloc[0], "x.jpg"],
+            "source_b": [test["source"].iloc[0], train["source"].iloc[1], test["source"].iloc[0]],
+            "image_b": [test["image"].iloc[0], train["image"].iloc[1], test["image"].iloc[0]],
+        }
+    )
+    assert splits.leaks(table, points, twins)["near_duplicates"].tolist() == [1]
+
+
+def test_label_shift_is_0_for_the_same_and_1_for_other_labels():
+    points = pd.DataFrame({"annotation_id": list("abcdef"), "label": ["P", "Q", "P", "Q", "R", "R"]})
+    table = pd.DataFrame(
+        {"annotation_id": list("abcdef"), "scheme": "S1", "part": ["train"] * 2 + ["val"] * 2 + ["test"] * 2}
+    )
+    shift = splits.label_shift(table, points).set_index("part")
+    assert shift["shift"].to_dict() == {"test": 1, "val": 0}
+    assert shift.at["test", "only_here"] == 1 and shift.at["test", "only_train"] == 2
+
+
+def test_one_source_and_a_class_in_one_image_only(points):
+    one = points[points["source"] == "s00"].copy()
+    one.loc[one["image"] == "0.jpg", "label"] = "Z"
+    table = splits.within_source(one, seed=1)
+    assert (part_of(table, "S1", one).groupby("image")["part"].nunique() == 1).all()
+    with pytest.raises(ReefcoreError, match="7 test and 17 validation sources cannot be taken from 1 sources"):
+        splits.across_sources(one)

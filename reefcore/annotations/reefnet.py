@@ -65,8 +65,8 @@ GOOD = f"""source IS NOT NULL AND image IS NOT NULL AND label_raw IS NOT NULL
 # The id of reefcore.tables.annotation_ids, and the table in the order of its schema.
 ID = """substr(md5(concat_ws(chr(31), source, image, "row"::BIGINT, "column"::BIGINT, label_raw)), 1, 16)"""
 TABLE = f"""SELECT {ID} AS annotation_id, source, image, "row"::BIGINT AS "row", "column"::BIGINT AS "column",
-    label_raw, label, NULL::VARCHAR AS rank, NULL::BIGINT AS aphia_id, broad_category, condition, latitude, longitude, ecoregion,
-    province, realm"""
+    label_raw, label, NULL::VARCHAR AS rank, NULL::BIGINT AS aphia_id, broad_category, condition, latitude, longitude,
+    ecoregion, province, realm"""
 
 
 def _is_al_wajh(head: Head) -> bool:

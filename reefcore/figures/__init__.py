@@ -15,7 +15,7 @@ from reefcore.figures.charts import (
 from reefcore.figures.colours import colour_neighbours, resolution_scatter, source_colours, source_densities
 from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
 from reefcore.figures.sheets import contact_sheet, photo_sheet
-from reefcore.figures.style import show, show_table
+from reefcore.figures.style import download, show, show_table
 
 __all__ = [
     "agreement_intervals",
@@ -23,6 +23,7 @@ __all__ = [
     "chance_of_passing",
     "colour_neighbours",
     "contact_sheet",
+    "download",
     "ecoregion_bars",
     "funnel",
     "kept_again",

@@ -116,7 +116,9 @@ def source_funnel(steps: pd.DataFrame) -> Figure:
     axes.plot(steps["published"], place, "D", color="black", mfc="white", ms=5, ls="none", label="left, published")
     for at, row in enumerate(steps.itertuples()):
         gone = f"  (−{row.dropped:,})" if row.dropped else ""
-        axes.text(here[at] + dropped[at] + here.max() * 0.015, at, f"{row.here:,}{gone}", va="center", fontsize=9)
+        end, step = here[at] + dropped[at], here.max() * 0.02
+        end = max(end, row.published) if row.published < end + step else end  # clear of the marker
+        axes.text(end + step, at, f"{row.here:,}{gone}", va="center", fontsize=9)
     axes.set(yticks=place, xlabel="sources", xlim=(0, max(here.max(), steps["published"].max()) * 1.16))
     axes.set_yticklabels([textwrap.fill(reason, 34) for reason in steps["reason"]], fontsize=8)
     axes.invert_yaxis()
@@ -143,8 +145,9 @@ def agreement_intervals(table: pd.DataFrame, name: str, minimum: float) -> Figur
         rows = table[low == under]
         axes.vlines(rows.index, 100 * rows["ci_low"], 100 * rows["ci_high"], color=colour, lw=1.2)
         axes.plot(rows.index, 100 * rows["agreement"], marker, color=colour, ms=4, label=text)
-    for at, row in table[low].iterrows():
-        axes.text(at, 100 * row["ci_high"] + 2, row[name], rotation=90, fontsize=7, ha="center", va="bottom", color=RED)
+    if low.any():
+        names = ", ".join(table.loc[low, name].head(12)) + (", ..." if low.sum() > 12 else "")
+        axes.text(low.sum(), 2, textwrap.fill(f"dropped: {names}", 95), fontsize=7, va="bottom", color=RED)
     axes.axhline(100 * minimum, color=GREY, lw=1, ls="--")
     axes.set(
         xticks=[],

@@ -17,6 +17,7 @@ from reefcore.errors import ReefcoreError
 # Okabe and Ito's palette: told apart with any colour vision, and in grey.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6E6E6E"
 MARKERS = ("o", "s", "^", "D")
+LONG = " class=long"  # a cell of text that may wrap
 RC = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -113,7 +114,19 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
     )
 
 
-def show_table(table: pd.DataFrame, name: str, caption: str, notice: str, formats: dict | None = None) -> Shown:
+def download(text: str, name: str, label: str) -> Shown:
+    """Offer a text file to the reader, such as a citation file; `name` is the file's, `label` what the link says."""
+    return Shown(f'<p class="download">{_link(text.encode(), "text/plain", name, label)}</p>', f"[file {name}: {label}]")
+
+
+def show_table(
+    table: pd.DataFrame,
+    name: str,
+    caption: str,
+    notice: str,
+    formats: dict | None = None,
+    data: pd.DataFrame | None = None,
+) -> Shown:
     """Show a table with its caption and its data.
 
     Parameters
@@ -124,6 +137,8 @@ def show_table(table: pd.DataFrame, name: str, caption: str, notice: str, format
     formats : dict, optional
         Column -> format specification of its numbers, such as ``{"recall": ".1%"}``. Without one, whole and large
         numbers have thousands separators and no decimals, others one decimal; ``"+"`` is the same with a sign.
+    data : DataFrame, optional
+        What the link gives, where the page shows only a part of it; by default the table.
     """
     formats = formats or {}
 
@@ -145,7 +160,7 @@ def show_table(table: pd.DataFrame, name: str, caption: str, notice: str, format
     body = "".join(
         "<tr>"
         + "".join(
-            f'<td class="number">{cell(v, formats.get(c))}</td>' if number else f"<td>{cell(v, formats.get(c))}</td>"
+            f"<td{' class=number' if number else LONG * (len(str(v)) > 40)}>{cell(v, formats.get(c))}</td>"
             for v, c, number in zip(row, table.columns, numeric, strict=True)
         )
         + "</tr>"
@@ -154,7 +169,7 @@ def show_table(table: pd.DataFrame, name: str, caption: str, notice: str, format
     return Shown(
         f'<div class="reef-table" id="{html.escape(name)}" role="region" tabindex="0" '
         f'aria-label="{html.escape(caption)}"><table>'
-        f"<caption>{html.escape(caption)} <em>{html.escape(notice)}</em> {_csv(table, name)}</caption>"
+        f"<caption>{html.escape(caption)} <em>{html.escape(notice)}</em> {_csv(table if data is None else data, name)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>",
         f"[table {name}: {len(table)} rows]",
     )
