@@ -11,6 +11,7 @@ import pandas as pd
 
 from reefcore import curation
 from reefcore.errors import ReefcoreError
+from reefcore.tables import among
 
 #: The paper's thresholds (section 3.4): step 1 drops what is strictly under MIN_SOURCE or MIN_LABEL, step 2 pairs
 #: under MIN_PAIR.
@@ -97,8 +98,9 @@ def agreement(reviews: pd.DataFrame, annotations: pd.DataFrame, by: list[str]) -
     ReefcoreError
         Where reviews are for annotations that are not there.
     """
-    known = annotations.drop_duplicates("annotation_id").set_index("annotation_id")
     reviews = reviews[["annotation_id", "verdict"]]
+    known = annotations[among(annotations["annotation_id"], reviews["annotation_id"])]
+    known = known.drop_duplicates("annotation_id").set_index("annotation_id")
     stray = ~reviews["annotation_id"].isin(known.index)
     if stray.any():
         raise ReefcoreError(
@@ -147,17 +149,23 @@ def filter_by_review(
     for name, value in {"min_source": min_source, "min_label": min_label, "min_pair": min_pair}.items():
         if not 0 <= value <= 1:
             raise ReefcoreError(f"{name}={value} is not a fraction", do="give a number between 0 and 1")
-    reviews = reviews[reviews["annotation_id"].isin(annotations["annotation_id"])]
+    reviewed = annotations[among(annotations["annotation_id"], reviews["annotation_id"])]
+    reviews = reviews[among(reviews["annotation_id"], reviewed["annotation_id"])]
     quality = annotations[["annotation_id", "source", "label"]].reset_index(drop=True)
     dropped = []
     quality["step1"] = True
     for what, minimum in (("source", min_source), ("label", min_label)):
-        table = agreement(reviews, annotations, [what])
+        table = agreement(reviews, reviewed, [what])
         low = table[table["agreement"] < minimum]
         quality["step1"] &= ~quality[what].isin(low[what])
         dropped.append(low.assign(step=1, what=what, minimum=minimum))
-    pairs = agreement(reviews, annotations, ["source", "label"])
-    pairs = quality[["source", "label", "step1"]].drop_duplicates().merge(pairs, how="left", on=["source", "label"])
+    pairs = agreement(reviews, reviewed, ["source", "label"])
+    pairs = (
+        quality.groupby(["source", "label"], sort=False)["step1"]
+        .first()
+        .reset_index()
+        .merge(pairs, how="left", on=["source", "label"])
+    )
     low = pairs[pairs["step1"] & ~(pairs["agreement"] >= min_pair)]
     keys = pd.MultiIndex.from_frame(quality[["source", "label"]])
     quality["step2"] = quality["step1"] & ~keys.isin(pd.MultiIndex.from_frame(low[["source", "label"]]))
@@ -181,9 +189,10 @@ def filter_summary(quality: pd.DataFrame, reviews: pd.DataFrame) -> pd.DataFrame
         (verdicts), ``agreement`` (fraction).
     """
     rows = []
+    reviewed = quality[among(quality["annotation_id"], reviews["annotation_id"])]
     for stage in ("all", "step1", "step2"):
-        kept = quality if stage == "all" else quality[quality[stage]]
-        verdicts = reviews.loc[reviews["annotation_id"].isin(kept["annotation_id"]), "verdict"]
+        kept, seen = (table if stage == "all" else table[table[stage]] for table in (quality, reviewed))
+        verdicts = reviews.loc[reviews["annotation_id"].isin(seen["annotation_id"]), "verdict"]
         share = (verdicts == "correct").mean() if len(verdicts) else float("nan")
         rows.append((stage, len(kept), kept["label"].nunique(), kept["source"].nunique(), len(verdicts), share))
     return pd.DataFrame(rows, columns=["stage", "annotations", "labels", "sources", "reviewed", "agreement"])
@@ -218,7 +227,7 @@ def stability(
     draws : DataFrame, shape (n, 3)
         ``annotations``, ``sources``, ``labels`` that pass both filters in each draw.
     """
-    reviews = reviews[reviews["annotation_id"].isin(annotations["annotation_id"])]
+    reviews = reviews[among(reviews["annotation_id"], annotations["annotation_id"])]
     pairs = annotations.groupby(["source", "label"], sort=True).size().rename("annotations").reset_index()
     pairs = pairs.merge(agreement(reviews, annotations, ["source", "label"]), how="left", on=["source", "label"])
     reviewed = pairs["reviewed"].fillna(0).to_numpy(int)

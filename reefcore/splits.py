@@ -13,7 +13,7 @@ from iterstrat.ml_stratifiers import MultilabelStratifiedShuffleSplit
 
 from reefcore import review
 from reefcore.errors import ReefcoreError
-from reefcore.tables import PARTS, SCHEMES, validate
+from reefcore.tables import PARTS, SCHEMES, among, positions, validate
 
 TEST_SOURCES, VAL_SOURCES = 7, 17  # paper, section 4.2
 
@@ -102,7 +102,7 @@ def within_source(
         part[rows.index] = of_image[image]
     table = _table(annotations, "S1", part)
     if keep is not None:
-        table = pd.concat([table, table[table["annotation_id"].isin(keep)].assign(scheme="S2")], ignore_index=True)
+        table = pd.concat([table, table[among(table["annotation_id"], keep)].assign(scheme="S2")], ignore_index=True)
     return validate(table, "splits")
 
 
@@ -194,14 +194,14 @@ def across_sources(
         The splits table.
     """
     annotations = _ordered(annotations)
-    kept = annotations["annotation_id"].isin(keep) if keep is not None else pd.Series(True, index=annotations.index)
+    kept = np.ones(len(annotations), bool) if keep is None else among(annotations["annotation_id"], keep)
     eligible = annotations[kept]
     if agreement is None:
         agreement = pd.Series(1.0, index=sorted(annotations["source"].unique()))
     part = annotations["source"].map(allocate_sources(eligible, agreement, n_test, n_val, seed)).fillna("train")
-    table = _table(annotations, "S3", part)[(kept | (part == "train")).to_numpy()]
+    table = _table(annotations, "S3", part)[kept | (part == "train").to_numpy()]
     if keep is not None:
-        table = pd.concat([table, table[table["annotation_id"].isin(keep)].assign(scheme="S4")], ignore_index=True)
+        table = pd.concat([table, table[among(table["annotation_id"], keep)].assign(scheme="S4")], ignore_index=True)
     return validate(table, "splits")
 
 
@@ -279,13 +279,13 @@ def make(
     keep = set(pool.loc[pool["step2"], "annotation_id"])
     agreement = pool.groupby("source")["step2"].mean()
     if reviews is not None:
-        said = reviews[reviews["annotation_id"].isin(keep)]
+        said = reviews[among(reviews["annotation_id"], keep)]
         agreement = review.agreement(said, pool, ["source"]).set_index("source")["agreement"]
     parts = [within_source(pool, seed, keep=keep), across_sources(pool, seed, keep, agreement, n_test, n_val)]
     if len(site):
         parts.append(held_out(site))
     made, brought = pd.concat(parts, ignore_index=True), released(annotations)
-    brought = brought[brought["annotation_id"].isin(quality["annotation_id"])]
+    brought = brought[among(brought["annotation_id"], quality["annotation_id"])]
     return validate(pd.concat([made[~made["scheme"].isin(brought["scheme"])], brought], ignore_index=True), "splits")
 
 
@@ -299,22 +299,28 @@ def summary(splits: pd.DataFrame, annotations: pd.DataFrame, reviews: pd.DataFra
         verdicts that are correct; NaN without reviews), ``classes_in_train`` (classes of the part that its training
         part has too; for W, that Train-S3 has).
     """
-    joined = splits.merge(annotations[["annotation_id", "source", "image", "label"]], on="annotation_id")
-    verdicts = None if reviews is None else reviews.set_index("annotation_id")["verdict"].eq("correct")
+    # Numbers are counted many times faster than texts, and the tables can have millions of rows.
+    coded = pd.DataFrame({name: pd.factorize(annotations[name])[0] for name in ("source", "image", "label")})
+    coded["image"] = coded["source"] * (coded["image"].max() + 1) + coded["image"]
+    at = positions(splits["annotation_id"], annotations["annotation_id"])
+    joined = splits[at >= 0].reset_index(drop=True).join(coded.iloc[at[at >= 0]].reset_index(drop=True))
+    seen = joined[among(joined["annotation_id"], [] if reviews is None else reviews["annotation_id"])]
+    said = seen if reviews is None else reviews[["annotation_id", "verdict"]].merge(seen, on="annotation_id")
+    labels = joined.groupby(["scheme", "part"])["label"].unique().map(set)
     rows = []
     for (scheme, part), here in joined.groupby(["scheme", "part"], sort=True):
-        train = joined[(joined["scheme"] == ("S3" if scheme == "W" else scheme)) & (joined["part"] == "train")]
-        said = None if verdicts is None else verdicts[verdicts.index.isin(here["annotation_id"])]
+        verdicts = said.loc[(said["scheme"] == scheme) & (said["part"] == part)].get("verdict", pd.Series(dtype=str))
+        train = labels.get(("S3" if scheme == "W" else scheme, "train"), set())
         rows.append(
             {
                 "scheme": scheme,
                 "part": part,
                 "annotations": len(here),
-                "classes": here["label"].nunique(),
+                "classes": len(labels[scheme, part]),
                 "sources": here["source"].nunique(),
-                "images": len(here[["source", "image"]].drop_duplicates()),
-                "agreement": said.mean() if said is not None and len(said) else np.nan,
-                "classes_in_train": len(set(here["label"]) & set(train["label"])),
+                "images": here["image"].nunique(),
+                "agreement": verdicts.eq("correct").mean() if len(verdicts) else np.nan,
+                "classes_in_train": len(labels[scheme, part] & train),
             }
         )
     table = pd.DataFrame(rows)

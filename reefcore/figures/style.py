@@ -116,7 +116,9 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
 
 def download(text: str, name: str, label: str) -> Shown:
     """Offer a text file to the reader, such as a citation file; `name` is the file's, `label` what the link says."""
-    return Shown(f'<p class="download">{_link(text.encode(), "text/plain", name, label)}</p>', f"[file {name}: {label}]")
+    return Shown(
+        f'<p class="download">{_link(text.encode(), "text/plain", name, label)}</p>', f"[file {name}: {label}]"
+    )
 
 
 def show_table(
@@ -140,7 +142,7 @@ def show_table(
     data : DataFrame, optional
         What the link gives, where the page shows only a part of it; by default the table.
     """
-    formats = formats or {}
+    formats, data = formats or {}, table if data is None else data
 
     def cell(value, spec):
         if pd.isna(value):
@@ -169,7 +171,7 @@ def show_table(
     return Shown(
         f'<div class="reef-table" id="{html.escape(name)}" role="region" tabindex="0" '
         f'aria-label="{html.escape(caption)}"><table>'
-        f"<caption>{html.escape(caption)} <em>{html.escape(notice)}</em> {_csv(table if data is None else data, name)}</caption>"
+        f"<caption>{html.escape(caption)} <em>{html.escape(notice)}</em> {_csv(data, name)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>",
         f"[table {name}: {len(table)} rows]",
     )
