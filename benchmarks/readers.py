@@ -20,6 +20,7 @@ import duckdb
 from reefcore import taxonomy
 
 GENERA = sorted(taxonomy.taxa().query("rank == 'genus' and status == 'accepted'")["taxon"])[:50]
+VERDICTS = 8_962
 SOURCES, POINTS = 85, 18  # sources, and points per image: 333,000 images among 6 million rows
 
 
@@ -90,17 +91,20 @@ def condense(csv: Path) -> str:
     return f"{found['steps']['annotations'].iloc[-1]:,} rows"
 
 
-def pandas_pass(csv: Path) -> str:
-    """Count annotations per source and per source and label from the CSV, corals only."""
+def _pandas_corals(csv: Path):
     import pandas as pd
 
     table = pd.read_csv(csv)
-    corals = table[table["Broad_category"] == "Hard coral"]
-    pairs = corals.groupby(["CoralNet_source", "Sorted_ReefNet_label"]).size()
+    return table[table["Broad_category"] == "Hard coral"]
+
+
+def pandas_counts(csv: Path) -> str:
+    """Count annotations per source and label from the CSV."""
+    pairs = _pandas_corals(csv).groupby(["CoralNet_source", "Sorted_ReefNet_label"]).size()
     return f"{len(pairs):,} pairs of source and label"
 
 
-def later_pass(csv: Path) -> str:
+def counts(csv: Path) -> str:
     """Count the same from the Parquet that `condense` wrote."""
     from reefcore import curation
     from reefcore.files import read_parquet
@@ -110,11 +114,58 @@ def later_pass(csv: Path) -> str:
     return f"{len(pairs):,} pairs of source and label"
 
 
+def pandas_review(csv: Path) -> str:
+    """Apply the review filters to the CSV, with a verdict beside each reviewed row."""
+    corals = _pandas_corals(csv).rename(columns={"CoralNet_source": "source", "Sorted_ReefNet_label": "label"})
+    seen = corals.sample(VERDICTS, random_state=0)
+    seen["correct"] = seen["Row"] % 4 != 0
+    for by, least in ((["source"], 0.5), (["label"], 0.5), (["source", "label"], 0.7)):
+        agreement = seen.groupby(by)["correct"].mean().rename("agreement").reset_index()
+        corals = corals.merge(agreement[agreement["agreement"] >= least].drop(columns="agreement"), on=by)
+    return f"{len(corals):,} rows pass"
+
+
+def review_filters(csv: Path) -> str:
+    """Apply the review filters to the Parquet, the verdicts joined by annotation_id."""
+    from reefcore import review
+    from reefcore.files import read_parquet
+
+    table = read_parquet(csv.with_name("condensed.parquet"), ["annotation_id", "source", "label", "row"])
+    seen = table.sample(VERDICTS, random_state=0)
+    verdict = (seen["row"] % 4 != 0).map({True: "correct", False: "incorrect"})
+    quality, _ = review.filter_by_review(table, seen[["annotation_id"]].assign(verdict=verdict))
+    return f"{quality['step2'].sum():,} rows pass"
+
+
+def pandas_splits(csv: Path) -> str:
+    """Count annotations, classes, sources and images of three parts of the CSV."""
+    corals = _pandas_corals(csv)
+    parts = corals.assign(part=corals["Row"] % 3).groupby("part")
+    named = parts[["CoralNet_source", "Sorted_ReefNet_label"]].nunique()
+    images = corals.assign(part=corals["Row"] % 3).groupby("part")[["CoralNet_source", "Image_name"]]
+    return f"{len(named)} parts, {sum(len(rows.drop_duplicates()) for _, rows in images):,} images"
+
+
+def split_table(csv: Path) -> str:
+    """Count the same from the Parquet and a table of splits, joined by annotation_id."""
+    import numpy as np
+
+    from reefcore import splits
+    from reefcore.files import read_parquet
+
+    table = read_parquet(csv.with_name("condensed.parquet"), ["annotation_id", "source", "image", "label", "row"])
+    part = np.array(["train", "val", "test"])[table["row"] % 3]
+    summary = splits.summary(table[["annotation_id"]].assign(scheme="S1", part=part), table)
+    return f"{len(summary)} parts, {summary['images'].sum():,} images"
+
+
 #: The plain way, and this library's ways of doing the same or more.
 JOBS = {
     "read": (pandas_read, convert, check),
     "clean, drop duplicates, filter labels, write": (pandas_condense, condense),
-    "a later pass: counts per source and label": (pandas_pass, later_pass),
+    "later: counts per source and label": (pandas_counts, counts),
+    "later: review filters": (pandas_review, review_filters),
+    "later: split table": (pandas_splits, split_table),
 }
 
 

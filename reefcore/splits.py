@@ -9,7 +9,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from iterstrat.ml_stratifiers import MultilabelStratifiedShuffleSplit
 
 from reefcore import review
 from reefcore.errors import ReefcoreError
@@ -41,6 +40,8 @@ def _ordered(annotations: pd.DataFrame) -> pd.DataFrame:
 
 def _share(presence: np.ndarray, size: int, seed: int) -> np.ndarray:
     """Choose `size` of the rows of a multi-hot matrix, stratified by its columns."""
+    from iterstrat.ml_stratifiers import MultilabelStratifiedShuffleSplit  # brings scikit-learn, a second of imports
+
     if size < 1:
         return np.array([], dtype=int)
     # A column that is everywhere or nowhere tells nothing; without it the iteration is shorter and no less balanced.
