@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from reefcore import geography, metrics, published, recipes
+from reefcore import curation, geography, metrics, published, recipes
 from reefcore.published import COMMON_TEST, SETTINGS
+from reefcore.tables import among
 
 STAGES = {"all": "before review", "step1": "after step 1", "step2": "after step 2"}
 
@@ -147,6 +148,33 @@ def largest_ecoregions(regions: pd.DataFrame) -> pd.DataFrame:
     rows["ecoregions (as section 3.3.1 says)"] = ("dataset/ecoregions", count)
     rows["ecoregions (as A.2.5 and Figure 7 say)"] = ("dataset/ecoregions_figure_7", count)
     return with_paper(rows)
+
+
+def data_set(
+    annotations: pd.DataFrame, sources: pd.DataFrame, images: pd.DataFrame, reviews: pd.DataFrame, site: str
+) -> pd.DataFrame:
+    """Count what a data set holds, its held-out site apart, beside what the paper says of ReefNet; see `with_paper`."""
+    elsewhere = annotations[annotations["source"] != site]
+    corals = curation.hard_corals(elsewhere)
+    named = corals[corals["rank"].isin(["genus", "family"])]
+    counted = {
+        "images": ("dataset/images", int((images["source"] != site).sum())),
+        "images with hard corals": ("dataset/images_with_corals", corals.groupby(["source", "image"]).ngroups),
+        "hard-coral annotations": ("dataset/coral_annotations", len(corals)),
+        "of a genus or family": ("dataset/classified_annotations", len(named)),
+        "genera and families": ("dataset/labels", named["label"].nunique()),
+        "sources": ("dataset/sources", int((sources["source"] != site).sum())),
+        "ecoregions": ("dataset/ecoregions", elsewhere["ecoregion"].nunique()),
+        "points per image (median)": (
+            "dataset/points_per_image_median",
+            elsewhere.groupby(["source", "image"]).size().median(),
+        ),
+        "reviewed": (
+            "review/all/reviewed",
+            int(among(reviews["annotation_id"], named["annotation_id"]).sum()),
+        ),
+    }
+    return with_paper(counted)
 
 
 def source_funnel(steps: pd.DataFrame) -> pd.DataFrame:

@@ -164,10 +164,3 @@ def test_gallery_and_patches_to_show(smoke):
     chosen = sample.some_of_each(points, smoke.table("truth"), 2)
     assert chosen["label"].value_counts().max() <= 2 and (chosen["label"] == chosen["taxon"]).all()
     assert points.loc[chosen.index, "annotation_id"].tolist() == chosen["annotation_id"].tolist()
-
-
-def test_summary_counts_what_is_there(smoke):
-    tables = [smoke.table(name) for name in ("annotations", "sources", "images", "reviews")]
-    table = sample.summary(*tables).set_index("quantity")
-    assert table.at["images", "here"] == len(tables[2]) and table.at["sources", "here"] == len(tables[1]) - 1
-    assert table.at["labels", "published"] == 44

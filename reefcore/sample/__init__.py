@@ -141,41 +141,6 @@ def _more(table, homes, points, minimum, extra, seed) -> dict:
     return plan
 
 
-def summary(
-    annotations: pd.DataFrame, sources: pd.DataFrame, images: pd.DataFrame, reviews: pd.DataFrame
-) -> pd.DataFrame:
-    """Count what a data set holds, beside what the paper says of ReefNet.
-
-    Returns
-    -------
-    DataFrame
-        ``quantity``, ``published``, ``here``.
-    """
-    from reefcore import published
-    from reefcore.curation import hard_corals
-
-    corals = hard_corals(annotations)
-    named = corals[corals["rank"].isin(["genus", "family"])]
-    points = annotations.groupby(["source", "image"]).size()
-    counted = {
-        "images": len(images),
-        "coral_annotations": len(corals),
-        "sources": len(sources) - 1,
-        "labels": named["label"].nunique(),
-        "ecoregions": annotations["ecoregion"].nunique(),
-        "points_per_image_median": points.median(),
-    }
-    rows = [(name.replace("_", " "), published.text(f"dataset/{name}"), value) for name, value in counted.items()]
-    rows.append(
-        (
-            "reviewed",
-            published.text("review/all/reviewed"),
-            int(reviews["annotation_id"].isin(named["annotation_id"]).sum()),
-        )
-    )
-    return pd.DataFrame(rows, columns=["quantity", "published", "here"])
-
-
 def gallery(folder: Path, images: pd.DataFrame, count: int, seed: int = 0) -> tuple[list[np.ndarray], list[str]]:
     """Choose one photo of each of `count` sources and read them.
 

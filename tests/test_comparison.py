@@ -1,0 +1,24 @@
+"""Published beside reproduced: counts of a data set, and never one in place of the other."""
+
+import numpy as np
+import pytest
+
+from reefcore import comparison
+
+
+def test_a_data_set_is_counted_without_its_held_out_site(smoke):
+    tables = [smoke.table(name) for name in ("annotations", "sources", "images", "reviews")]
+    site = smoke.profile.site
+    table = comparison.data_set(*tables, site).set_index("quantity")
+    assert table.at["images", "here"] == (tables[2]["source"] != site).sum()
+    assert table.at["sources", "here"] == len(tables[1]) - 1 and table.at["sources", "published"] == 76
+    assert table.at["genera and families", "published"] == 44
+    assert table.at["hard-coral annotations", "here"] >= table.at["of a genus or family", "here"] > 0
+    assert np.allclose(table["difference"], table["here"] - table["published"])
+
+
+def test_a_figure_may_follow_from_published_ones():
+    table = comparison.with_paper({"share": (100 * 0.5, 40), "sources": ("dataset/sources", 70)})
+    assert table["published"].tolist() == [50, 76] and table["difference"].tolist() == [-10, -6]
+    with pytest.raises(Exception, match="no figure of the text is called nothing"):
+        comparison.with_paper({"x": ("nothing", 1)})
