@@ -455,7 +455,8 @@ def match_labels(labels, ocean: str | None = None) -> pd.DataFrame:
         family = names.family.get(taxon) or (taxon if str(taxon).casefold() in names.families else None)
         coral = family is not None or taxon == ORDER
         rank = "genus" if taxon in names.family else "family" if family else "order" if coral else "other"
-        lineage = (what.genus, family, ORDER, "Hexacorallia") if coral else (None,) * 4
+        genus = what.genus or (taxon if rank == "genus" else None)
+        lineage = (genus, family, ORDER, "Hexacorallia") if coral else (None,) * 4
         score = what.score if taxon else 0.0
         row = (label, taxon, rank if taxon else None, names.ids.get(taxon), condition, what.how, score, *lineage)
         rows.append((*row, ", ".join(what.candidates), what.reason))
@@ -538,7 +539,12 @@ def review_table(mapping: pd.DataFrame) -> pd.DataFrame:
     short = (mapping["how"] == "code") & (mapping["label"].str.len() < 4)
     table = mapping[mapping["taxon"].isna() | mapping["how"].isin(UNSURE) | short].copy()
     names = _names(None)
-    reasons = {"code": "a code of fewer than four letters", "spelling": "a misspelling by its likeness"}
+    reasons = {
+        "code": "a code of fewer than four letters",
+        "spelling": "a misspelling, by its likeness",
+        "abbreviation": "a shortened name",
+        "epithet": "an initial and a species, run together",
+    }
     for row in table.itertuples():
         if pd.isna(row.taxon) and not row.candidates:
             words = [word for word in _key(row.label).split() if word.isalpha() and len(word) > 3 and word not in PLAIN]
@@ -546,7 +552,7 @@ def review_table(mapping: pd.DataFrame) -> pd.DataFrame:
             taxa = dict.fromkeys(names.meaning(name) for _, name in near if names.meaning(name))
             table.at[row.Index, "candidates"] = ", ".join(list(taxa)[:3])
         elif pd.notna(row.taxon):
-            table.at[row.Index, "reason"] = reasons.get(row.how, f"read as an {row.how}")
+            table.at[row.Index, "reason"] = reasons[row.how]
     order = ["label", "ocean", "annotations", "taxon", "how", "score", "candidates", "reason"]
     return table.sort_values(["annotations", "label"], ascending=[False, True], ignore_index=True)[order]
 

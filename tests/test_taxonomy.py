@@ -260,3 +260,19 @@ def test_mapping_keeps_rows_in_order_and_reports_coverage():
     assert mapping["annotations"].sum() == 4 and mapping["taxon"].isna().sum() == 1
     coverage = taxonomy.coverage(mapping).set_index("how")
     assert coverage.at["not matched", "points"] == 1 and coverage["share"].sum() == 1
+
+
+def test_the_tree_has_each_family_and_taxon_once_with_its_count():
+    from reefcore import figures
+
+    rows = [("Porites", "Poritidae", 900), ("Goniopora", "Poritidae", 1), ("Fungiidae", "Fungiidae", 50)]
+    table = pd.DataFrame(rows, columns=["taxon", "family", "annotations"])
+    texts = [text.get_text() for text in figures.taxon_tree(table).axes[0].texts]
+    assert texts == [
+        *("Poritidae  901", "Fungiidae  50", "Porites", "900", "Goniopora", "1", "Fungiidae", "50"),
+        "Scleractinia  951",
+    ]
+    with pytest.raises(ReefcoreError, match="no tree can be drawn of Goniopora"):
+        figures.taxon_tree(table.assign(family=table["family"].where(table["taxon"] != "Goniopora")))
+    with pytest.raises(ReefcoreError, match="no tree can be drawn of no taxa"):
+        figures.taxon_tree(table.head(0))

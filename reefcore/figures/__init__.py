@@ -12,6 +12,7 @@ from reefcore.figures.charts import (
 )
 from reefcore.figures.sheets import contact_sheet, photo_sheet
 from reefcore.figures.style import show, show_table
+from reefcore.figures.tree import taxon_tree
 
 __all__ = [
     "agreement_steps",
@@ -26,4 +27,5 @@ __all__ = [
     "show_table",
     "source_colours",
     "source_map",
+    "taxon_tree",
 ]
