@@ -90,7 +90,7 @@ OLD_FAMILIES = ("Mussidae", "Pectiniidae", "Siderastreidae", "Trachyphylliidae")
 CUTOFF = 0.85  # similarity (difflib ratio) from which an unknown word is taken for a misspelling of a known name
 CLEAR = 0.03  # by which it must be nearer to that name than to one that means something else
 WITH_EPITHET = 0.7  # the same cutoff where the next word is a species of that genus
-DOMINANT = 20  # an abbreviation is the one with this many times the public annotations of all others it may stand for
+DOMINANT = 30  # an abbreviation is the one with this many times the public annotations of all others it may stand for
 COLUMNS = "label taxon rank aphia_id condition how score genus family order class candidates reason".split()
 LIKE = 0.6  # similarity from which a name is offered as a candidate for an unmatched label
 VAGUE = (ORDER, "Human objects", "Shadow", "Unknown")  # what a label means only where it names nothing finer
@@ -163,7 +163,7 @@ class _Names:
         self.other = {name: row.label for row in _read("not_hard_coral").itertuples() for name in row.names.split()}
         self.ids = coral[coral["status"].str.startswith("accepted")].set_index("taxon")["aphia_id"].to_dict()
         self.ids |= _read("coral_families").dropna().set_index("family")["aphia_id_used"].astype("Int64").to_dict()
-        self.codes, self.phrases, self.spelt, self.successors, self.elsewhere = {}, {}, {}, set(), set()
+        self.codes, self.phrases, self.successors, self.elsewhere = {}, {}, set(), set()
         for row in pd.concat([_read("label_aliases"), _read("label_aliases_more")]).itertuples():
             key, here = _key(row.alias), pd.isna(row.ocean) or row.ocean == ocean
             if row.kind == "code":
@@ -172,7 +172,7 @@ class _Names:
                 else:
                     self.elsewhere.add(key)
             elif row.kind == "misspelling":
-                self.spelt.setdefault(key, row.label)
+                self.genera.setdefault(key, row.label)
             elif row.kind == "old name" and " " not in key:
                 self.successors.add((row.alias, row.label))
                 if here:
@@ -188,7 +188,7 @@ class _Names:
                     self.of_epithet[epithet].add(row.written)
         counts = _read("reefnet_genus_counts").set_index("taxon")["coralnet_public_annotations"].astype(float)
         self.counts = counts.fillna(0).to_dict()
-        self.targets = sorted({*self.genera, *self.families, *self.other, *PLAIN})
+        self.targets = sorted({*(name.casefold() for name in self.family), *self.families, *self.other, *PLAIN})
         self.letters = np.array([_letters(name) for name in self.targets])
 
     def default(self, genus: str) -> str:
@@ -225,6 +225,8 @@ class _Names:
     def spelling(self, word: str) -> _Found | None:
         """Take a word for a misspelling of the one name it is near to."""
         near = self.near(word, CUTOFF) if len(word) > 5 else []
+        if word.endswith("idae"):  # a family that is not known names no genus, however like it looks
+            near = [(ratio, name) for ratio, name in near if name in self.families]
         if not near or self.meaning(near[0][1]) is None:
             return None
         best = [name for ratio, name in near if ratio > near[0][0] - CLEAR]
@@ -234,7 +236,7 @@ class _Names:
     def current(self, written: set[str], epithet: str) -> set[str]:
         """Give the taxa of a species named under several genera: those that still hold it, where some do."""
         taxa = {genus: self.species[genus, epithet] for genus in written}
-        held = {taxon for genus, taxon in taxa.items() if taxon in (genus, "Fungiidae")}
+        held = {taxon for genus, taxon in taxa.items() if taxon in (genus, "Fungiidae") or taxon in BROAD}
         return held or set(taxa.values())
 
     def binomial(self, word: str, epithet: str) -> _Found | None:
@@ -320,7 +322,7 @@ def _read_words(text: str, names: _Names) -> _Found:
     for i, word in enumerate(tokens):
         if i in used or word in LIST:
             continue
-        genus = names.genera.get(word) or names.spelt.get(word)
+        genus = names.genera.get(word)
         family = names.families.get(word) or names.families.get(re.sub(r"ids?$", "idae", word))
         length = next((n for n in (4, 3, 2, 1) if tuple(tokens[i : i + n]) in names.phrases), 0)
         used.update(range(i, i + max(length, bool(genus or family or word in names.other))))
@@ -374,7 +376,7 @@ def _genus(corals: list, tokens: list, rest: list, text: str, names: _Names) -> 
         taxa |= {hit.taxon for hit in spelt if hit and hit.taxon and hit.taxon not in BROAD}
     written = list(dict.fromkeys(genus for _, genus in corals))
     if len(taxa) == 2 and len(written) == 2:  # "Dipsastraea (Favia)": one genus under its new and its old name
-        inside = tokens[corals[1][0] - 1] == "("
+        inside = tokens[corals[1][0] - 1] in ("(", "subgenus", "formerly", "ex")
         for old, new in (written, written[::-1]):
             moved = any(g == old and taxon == new for (g, _), taxon in names.species.items())
             if (old, new) in names.successors or (inside and moved):
@@ -386,8 +388,8 @@ def _genus(corals: list, tokens: list, rest: list, text: str, names: _Names) -> 
         return _Found(taxon, "homonym" if written[0] in HOMONYMS else "word")
     if taxon == "Fungiidae":
         return _Found(taxon, "member", 1.0, genus if len(written) == 1 and not OPEN_LIST.search(text) else None)
-    known = names.genera.get(tokens[corals[0][0]]) == taxon
-    how = ("name" if len(tokens) == 1 else "word") if known else "misspelling" if taxon == written[0] else "old name"
+    exact = "name" if len(tokens) == 1 else "word"
+    how = exact if taxon.casefold() in tokens else "misspelling" if taxon == written[0] else "old name"
     return _Found(taxon, how, 1.0, taxon)
 
 

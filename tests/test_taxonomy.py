@@ -16,6 +16,7 @@ Acropora: Acropora palmata - live tissue ; Staghorn coral ; apalmata ; Acroporra
 Acropora: genus: Acropora
 Agaricia: Agaricia (Undaria) agaricites ; Undaria tenuifolia ; aagaricites
 Alveopora: Alveopora
+Goniopora: gonio ; Goniopora_massive
 Anacropora: Anacropora
 Astrea: Phymastrea curta ; Montastrea curta ; Astrea curta
 Astreopora: Astreopora
@@ -44,8 +45,8 @@ Favia: Favia ; Favia fragum ; Ffragum
 Favites: Favia rotundata ; Favites ; favites abdita ; CREP Phymastrea sp. ; Montastraea valenciennesi
 Favites: Montastrea colemani ; Montastraea magnistellata
 Fimbriaphyllia: Euphyllia ancora
-Fungiidae: Fungia ; Fungia scutaria ; Herpo ; Sandalolita ; Heliofungia actiniformis ; Mushroom coral ; CRED-Fungiid
-Fungiidae: Ctenactis echinata ; free-living: Fungia etc
+Fungiidae: Fungia ; Fungia scutaria ; Herpo ; sando ; Sandalolita ; Heliofungia actiniformis
+Fungiidae: Mushroom coral ; CRED-Fungiid ; Ctenactis echinata ; free-living: Fungia etc
 Galaxea: Galaxea fascicularis ; Galaxea astreata ; Galaxia ; Acrhelia horrescens
 Gardineroseris: gardin
 Goniastrea: favia stelligera ; Goniastrea retiformis ; G. edwardsi ; Goniastrea_encrusting ; Gonistrea
@@ -53,7 +54,7 @@ Helioseris: Leptoseris cucullata
 Homophyllia: Scolymia australis ; Acanthastrea hillae
 Hydnophora: Hydnophora rigida
 Isophyllia: Isophyllastrea rigida
-Isopora: Acropora (Isopora) palifera ; Acropora cuneata
+Isopora: Acropora subgenus Isopora ; Acropora (Isopora) palifera ; Acropora cuneata
 Leptastrea: Leptastrea purpurea ; lept. purpurea
 Leptoria: Leptoria phrygia
 Leptoseris: Leptoseris
@@ -108,8 +109,9 @@ Undaria pinnatifida ; Galaxaura ; Galaxaura rugosa ; Millepora ; Mille ; Milipor
 Heliopora coerulea ; Distichopora ; Stylaster ; Lobophora ; Lobophytum ; Lobophora variegata ; Sarcophyton
 Porolithon ; Padina ; Palythoa ; Halimeda ; Acanthaster planci ; Acanthophora ; Echinometra ; Agelas
 Amphimedon compressa ; acompressa ; cvaginalis ; Isopoda ; Crustacea ; Siderophila ; sponge on Porites
-Soft coral: Sinularia ; Rubble (Acropora) ; sand ; SAND ; CCA ; lept ; lepto ; gonio-x ; favi ; astre ; mass ; coral
-dead ; dead coral with algae ; Bleached ; unknown ; lettuce coral ; PAST ; MON ; Coral from tank ; ahumilis
+Soft coral: Sinularia ; Rubble (Acropora) ; sand ; SAND ; CCA ; lept ; lepto ; favi ; astre ; mass ; coral
+dead ; dead coral with algae ; Bleached ; unknown ; lettuce coral ; P. americana ; Pseudopterogorgia americana
+astrangiidae ; echinop ; PAST ; MON ; Coral from tank ; ahumilis
 P. duer porites/pavona
 """
 
