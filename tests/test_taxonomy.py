@@ -5,6 +5,7 @@ import pytest
 
 from reefcore import tables, taxonomy
 from reefcore.errors import ReefcoreError
+from reefcore.files import share
 
 # Written from knowledge of how CoralNet, CPCe, AIMS, NOAA, AGRRA, MERMAID and Reef Check label sets look.
 CORALS = """
@@ -231,7 +232,7 @@ def test_ids_from_a_look_up_fill_only_what_is_missing():
 
 def test_tables_of_names_agree_with_each_other():
     genera, species, other, aliases, more = (
-        pd.read_csv(taxonomy.share("data", "taxonomy", f"{name}.csv"))
+        pd.read_csv(share("data", "taxonomy", f"{name}.csv"))
         for name in ("genera", "species_names", "not_hard_coral", "label_aliases", "label_aliases_more")
     )
     coral = {*genera["genus"], *taxonomy.taxa()["taxon"]}
