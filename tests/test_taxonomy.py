@@ -279,3 +279,13 @@ def test_the_tree_has_each_family_and_taxon_once_with_its_count():
         figures.taxon_tree(table.assign(family=table["family"].where(table["taxon"] != "Goniopora")))
     with pytest.raises(ReefcoreError, match="no tree can be drawn of no taxa"):
         figures.taxon_tree(table.head(0))
+
+
+def test_a_code_that_no_list_gives_is_proposed_and_not_used():
+    table = taxonomy.match_labels(["pfur", "PAST"]).set_index("label")
+    assert table["taxon"].isna().all()
+    assert (table.at["pfur", "candidates"], table.at["pfur", "reason"]) == ("Porites", "may be a code")
+    assert (table.at["PAST", "candidates"], table.at["PAST", "reason"]) == (
+        "Porites",
+        "a code whose meaning depends on the ocean",
+    )

@@ -177,8 +177,8 @@ class Names:
     def spelling(self, word: str) -> Found | None:
         """Take a word for a misspelling of the one name it is near to."""
         near = self.near(word, CUTOFF) if len(word) > 5 else []
-        if word.endswith("idae"):  # a family that is not known names no genus, however like it looks
-            near = [(ratio, name) for ratio, name in near if name in self.families]
+        family = word.endswith("idae")  # one that is not known names no genus, however like it looks
+        near = [(ratio, name) for ratio, name in near if (name in self.families) == family]
         if not near or self.meaning(near[0][1]) is None:
             return None
         best = [name for ratio, name in near if ratio > near[0][0] - CLEAR]
@@ -197,11 +197,9 @@ class Names:
         if written:
             return self.named("abbreviation", 1.0, written, self.current(written, epithet))
         if len(epithet) > 2 and not any(plain.startswith(epithet) for plain in PLAIN):  # "P. irr"
-            full = [e for e in self.of_epithet if e.startswith(epithet)]
-            written = {g for e in full for g in self.of_epithet[e] if g.casefold().startswith(word)}
-            taxa = {taxon for e in full for taxon in self.current({*written} & self.of_epithet[e], e)}
-            if taxa:
-                return self.named("abbreviation", 1.0, written, taxa)
+            found = self.begun(word, epithet)
+            if found:
+                return found
         near = [
             (difflib.SequenceMatcher(None, word, genus.casefold()).ratio(), genus)
             for genus in self.of_epithet.get(epithet, ())
@@ -211,6 +209,13 @@ class Names:
             ratio, genus = max(near)
             return self.named("spelling", ratio, {genus}, {self.species[genus, epithet]})
         return None
+
+    def begun(self, word: str, epithet: str) -> Found | None:
+        """Read the beginnings of a genus and of one of its species."""
+        full = [e for e in self.of_epithet if e.startswith(epithet)]
+        written = {g for e in full for g in self.of_epithet[e] if g.casefold().startswith(word)}
+        taxa = {taxon for e in full for taxon in self.current(written & self.of_epithet[e], e)}
+        return self.named("abbreviation", 1.0, written, taxa) if taxa else None
 
     def indirect(self, word: str, alone: bool) -> Found | None:
         """Read one word that is no known name as a run-together, shortened or misspelt one."""
@@ -224,8 +229,15 @@ class Names:
                     return self.named("word", 1.0, {genus}, {self.of(genus, rest)})
                 if rest in ("s", "sp", "spp") or (len(rest) > 2 and any(p.startswith(rest) for p in PLAIN)):
                     return self.named("word", 1.0, {genus}, {self.default(genus)})
-        short = [name for name in (*self.genera, *self.other) if name.startswith(word)] if len(word) > 3 else []
-        return self.shortened(short) if any(name in self.genera for name in short) else self.spelling(word)
+        plain = any(p.startswith(word) for p in PLAIN)
+        short = [name for name in (*self.genera, *self.other) if name.startswith(word) and len(word) > 3 and not plain]
+        if any(name in self.genera for name in short):
+            return self.shortened(short)
+        found = self.spelling(word)
+        if not found and alone and 3 < len(word) < 7 and not plain:  # a code such as "mcav": many groups have them
+            code = self.begun(word[0], word[1:])
+            found = code and Found(candidates=code.candidates or (code.taxon,), reason="may be a code")
+        return found
 
     def shortened(self, names: list[str]) -> Found:
         """Decide which of the names that begin like an abbreviation it stands for: the one that nearly all mean."""
@@ -233,6 +245,8 @@ class Names:
         taxa = {self.meaning(name) for name in names} | {HOMONYMS[g][1] for g in genera & {"Turbinaria", "Undaria"}}
         weight = {taxon: self.counts.get(taxon, 0.0) for taxon in taxa}
         top = max(weight, key=lambda taxon: (weight[taxon], taxon))
+        if not weight[top]:  # nobody is known to annotate it
+            return Found(candidates=tuple(sorted(taxa)), reason="could stand for a rare taxon")
         if taxa.isdisjoint(BROAD) and weight[top] > DOMINANT * (sum(weight.values()) - weight[top]):
             taxa = {top}
             genera = {genus for genus in genera if self.default(genus) == top}
