@@ -161,7 +161,7 @@ def data_set(
         "images": ("dataset/images", int((images["source"] != site).sum())),
         "images with hard corals": ("dataset/images_with_corals", corals.groupby(["source", "image"]).ngroups),
         "hard-coral annotations": ("dataset/coral_annotations", len(corals)),
-        "of a genus or family": ("dataset/classified_annotations", len(named)),
+        "of a genus or family": ("labels/in_classes", len(named)),
         "genera and families": ("dataset/labels", named["label"].nunique()),
         "sources": ("dataset/sources", int((sources["source"] != site).sum())),
         "ecoregions": ("dataset/ecoregions", elsewhere["ecoregion"].nunique()),

@@ -1,4 +1,4 @@
-"""Labels, curation and review: every filter by hand, and nothing lost without a reason."""
+"""Curation and review: every filter by hand, and nothing lost without a reason."""
 
 import pandas as pd
 import pytest
@@ -7,92 +7,10 @@ from reefcore import curation, review, tables, taxonomy
 from reefcore.errors import ReefcoreError
 
 
-@pytest.mark.parametrize(
-    ("label", "ocean", "taxon", "how"),
-    [
-        ("Porites", None, "Porites", "name"),
-        ("porites lobata", None, "Porites", "word"),
-        ("Acropora (tabulate)", None, "Acropora", "word"),
-        ("Favia", "Indo-Pacific", "Dipsastraea", "old name"),
-        ("Favia", "Atlantic", "Favia", "name"),
-        ("Favia", None, "Favia", "name"),
-        ("Diploria strigosa", "Atlantic", "Pseudodiploria", "old name"),
-        ("Fungia fungites", None, "Fungiidae", "member"),
-        ("Symphyllia", None, "Lobophyllia", "old name"),
-        ("Pocillipora", None, "Pocillopora", "misspelling"),
-        ("Acanthasrea", None, "Acanthastrea", "spelling"),
-        ("PAST", "Atlantic", "Porites", "code"),
-        ("CRED-Montipora spp_foliose", None, "Montipora", "word"),
-        ("SAND", None, "Sediment", "code"),
-    ],
-)
-def test_labels_are_matched(label, ocean, taxon, how):
-    row = taxonomy.match_labels([label], ocean).iloc[0]
-    assert (row["taxon"], row["how"]) == (taxon, how)
-
-
-@pytest.mark.parametrize(
-    "label",
-    ["PAST", "xyz", "", "Acanthaster planci", "Anacropora", "Pocilloporidae", "Goniopora/Alveopora", "non-Acropora"],
-)
-def test_what_is_not_known_stays_unmatched(label):
-    assert taxonomy.match_labels([label])["taxon"].isna().all()
-
-
-def test_aphia_ids_ranks_and_conditions():
-    table = taxonomy.match_labels(
-        ["Bleached Porites", "Fungiidae", "Turf", "Hard coral", "Pocillopora dead"]
-    ).set_index("label")
-    assert (
-        table.at["Bleached Porites", "aphia_id"] == 206485 and table.at["Bleached Porites", "condition"] == "Bleached"
-    )
-    assert table.at["Fungiidae", "rank"] == "family" and table.at["Turf", "rank"] == "other"
-    assert table.at["Hard coral", "rank"] == "order" and table["aphia_id"].isna().sum() == 2
-    assert table.at["Pocillopora dead", "condition"] == "Dead"
-
-
-def test_every_alias_leads_to_a_known_taxon_or_category():
-    aliases = pd.read_csv(taxonomy.share("data", "taxonomy", "label_aliases.csv"))
-    known = set(taxonomy.taxa()["taxon"]) | set(taxonomy.BROAD) | {"Scleractinia"}
-    strays = aliases[~aliases["label"].isin(known) & (aliases["label"] != "Coelastrea")]
-    assert not len(strays), strays
-
-
-def test_ocean_decides_and_is_checked():
-    assert (
-        taxonomy.ocean_of("Tropical Atlantic") == "Atlantic"
-        and taxonomy.ocean_of("Eastern Indo-Pacific") == "Indo-Pacific"
-    )
-    assert taxonomy.ocean_of(None) is None
-    with pytest.raises(ReefcoreError, match="ocean='Pacific' is not known"):
-        taxonomy.match_labels(["a"], "Pacific")
-
-
 def annotations(rows):
     frame = pd.DataFrame(rows, columns=["source", "image", "row", "column", "label_raw"])
     frame["realm"] = "Central Indo-Pacific"
     return taxonomy.map_labels(tables.complete(frame))[0]
-
-
-def test_mapping_keeps_rows_in_order_and_reports_coverage():
-    frame = tables.complete(
-        pd.DataFrame(
-            {
-                "source": "s",
-                "image": "i",
-                "row": range(4),
-                "column": 0,
-                "label_raw": ["Favia", "zzz", "Sand", "Favia"],
-                "realm": ["Tropical Atlantic", None, None, "Western Indo-Pacific"],
-            }
-        )
-    )
-    mapped, mapping = taxonomy.map_labels(frame)
-    assert mapped["label"].fillna("-").tolist() == ["Favia", "-", "Sediment", "Dipsastraea"]
-    assert mapped["broad_category"].fillna("-").tolist() == ["Hard coral", "-", "Abiotic background", "Hard coral"]
-    assert mapping["annotations"].sum() == 4 and mapping["taxon"].isna().sum() == 1
-    coverage = taxonomy.coverage(mapping).set_index("how")
-    assert coverage.at["not matched", "points"] == 1 and coverage["share"].sum() == 1
 
 
 def test_duplicates_across_sources_keep_the_first_source():

@@ -16,6 +16,7 @@ from reefcore.figures.colours import colour_neighbours, resolution_scatter, sour
 from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
 from reefcore.figures.sheets import contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
+from reefcore.figures.tree import taxon_tree
 
 __all__ = [
     "agreement_intervals",
@@ -40,4 +41,5 @@ __all__ = [
     "source_densities",
     "source_funnel",
     "source_map",
+    "taxon_tree",
 ]
