@@ -177,6 +177,26 @@ def data_set(
     return with_paper(counted)
 
 
+def point_layouts(annotations: pd.DataFrame, sources: pd.DataFrame, site: str) -> pd.DataFrame:
+    """Put how points were laid out, and how many per image, beside the paper's A.2.4; see `with_paper`.
+
+    Parameters
+    ----------
+    annotations, sources : DataFrame
+        `sources` with a column ``layout``.
+    site : str
+        The held-out source, which does not count.
+    """
+    layouts = sources.loc[sources["source"] != site, "layout"].value_counts()
+    rows = {f"sources with {name} points": (f"points/{name}", count) for name, count in layouts.sort_index().items()}
+    points = annotations[annotations["source"] != site].groupby(["source", "image"]).size()
+    rows["points per image, mean"] = ("points/mean", points.mean())
+    rows["points per image, median"] = ("dataset/points_per_image_median", points.median())
+    rows["points per image, least"] = ("points/least", points.min())
+    rows["points per image, most"] = ("points/most", points.max())
+    return with_paper(rows)
+
+
 def source_funnel(steps: pd.DataFrame) -> pd.DataFrame:
     """Put the sources that each rule leaves beside the paper's A.2.1.
 

@@ -16,6 +16,8 @@ from reefcore.tables import IDENTITY
 MIN_ANNOTATIONS, MIN_SOURCES, MIN_PER_SOURCE = 100, 3, 10
 GENUS_OR_FAMILY = ("Fungiidae",)  # kept at family level: its genera are hard to tell apart in photos
 MIN_CONFIRMED = 500  # confirmed images of a source (A.2.1)
+#: What tables of the real candidates say in place of a profile.
+RECORDS = "Real sources, from the authors' records: the same in every profile."
 #: Names of sources that are trials; whole words, so that "Greatest Reef" is none of them.
 TRIAL = re.compile(r"(?<![a-z])(?:tests?|testing|trials?)(?![a-z])", re.IGNORECASE)
 #: Retained by the paper "after manual inspection", whatever its name says; compared without punctuation and case.

@@ -9,6 +9,8 @@ import pandas as pd
 from reefcore.errors import ReefcoreError
 from reefcore.files import share
 
+#: What a table says that shows only published numbers.
+NOTICE = "As published; no profile computed any of it."
 #: The column of Tables 3 and 8-11 -> (train set, test set)
 SETTINGS = {
     "train_s1_test_s1": ("S1", "S1"),

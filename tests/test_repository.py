@@ -21,11 +21,13 @@ ROOMS = """
 errors files
 parallel tables images published
 annotations
-taxonomy
+taxonomy worms
 curation review
+bulk attribution
 splits
 geography
 covariates patches
+croissant selection
 sample
 recipes losses
 predictions fitting training
@@ -53,6 +55,7 @@ TABLES_ONLY = [
     "metrics",
     "published",
 ]
+TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 
 
