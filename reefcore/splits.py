@@ -10,7 +10,6 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from reefcore import review
 from reefcore.errors import ReefcoreError
 from reefcore.tables import PARTS, SCHEMES, among, positions, validate
 
@@ -255,7 +254,6 @@ def make(
     seed: int = 0,
     n_test: int = TEST_SOURCES,
     n_val: int = VAL_SOURCES,
-    reviews: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Make every scheme of the benchmark; one that the annotations bring along is taken as it is (see `released`).
 
@@ -266,9 +264,6 @@ def make(
     quality : DataFrame
         From `reefcore.review.quality`.
     seed, n_test, n_val : see `across_sources`
-    reviews : DataFrame, optional
-        The reviews table: test sources are chosen by their agreement on what passes both filters. Without it, the share
-        of a source's annotations that passes stands for it.
 
     Returns
     -------
@@ -278,10 +273,9 @@ def make(
     site = quality[quality["site"]]
     pool = quality[quality["step1"] & ~quality["site"]]
     keep = set(pool.loc[pool["step2"], "annotation_id"])
+    # A source is trusted by the share of its annotations whose pair of source and label the experts agree with: plain
+    # agreement over its verdicts, ten of each label, would let its rarest labels weigh as much as its commonest.
     agreement = pool.groupby("source")["step2"].mean()
-    if reviews is not None:
-        said = reviews[among(reviews["annotation_id"], keep)]
-        agreement = review.agreement(said, pool, ["source"]).set_index("source")["agreement"]
     parts = [within_source(pool, seed, keep=keep), across_sources(pool, seed, keep, agreement, n_test, n_val)]
     if len(site):
         parts.append(held_out(site))

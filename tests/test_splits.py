@@ -183,15 +183,6 @@ def test_make_prefers_what_the_release_brings(points):
     assert rest[0].equals(rest[1])
 
 
-def test_reviews_choose_the_test_sources(points):
-    quality = points.assign(site=False, step1=True, step2=True)
-    reviews = points[["annotation_id"]].assign(verdict="incorrect")
-    reviews.loc[points["source"].isin(["s03", "s07"]).to_numpy(), "verdict"] = "correct"
-    table = splits.make(points, quality, n_test=2, n_val=2, reviews=reviews)
-    test = part_of(table, "S3", points).query("part == 'test'")
-    assert set(test["source"]) == {"s03", "s07"}
-
-
 def test_near_duplicates_across_parts_are_counted(points):
     table = splits.within_source(points, seed=1)
     where = part_of(table, "S1", points).drop_duplicates(["source", "image"]).set_index("part")

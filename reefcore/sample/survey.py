@@ -423,6 +423,12 @@ def annotations(
     place = table.set_index("source").where(table.set_index("source")["located"])
     for name in ("latitude", "longitude", "ecoregion", "province", "realm"):
         frame[name] = frame["source"].map(place[name])
+    # The photos of the site have positions of their own: around a lagoon, and a few farther south (Figure 8).
+    site = frame["source"] == SITE
+    number, photos = pd.factorize(frame.loc[site, "image"], sort=True)
+    spots = stream(seed, "site positions").normal(0, 0.1, (len(photos), 2))
+    spots[::12] += (-1.5, 0.6)
+    frame.loc[site, ["latitude", "longitude"]] += spots[number].round(4)
     mapped, _ = taxonomy.map_labels(complete(frame.drop(columns="taxon")))
     truth = pd.DataFrame({"annotation_id": mapped["annotation_id"].array, "taxon": points["taxon"].array})
     reviewed = mapped[coral & mapped["rank"].isin(["genus", "family"])]

@@ -170,6 +170,7 @@ def review_table(mapping: pd.DataFrame) -> pd.DataFrame:
         annotated first, then by label.
     """
     mapping = mapping.assign(**{name: pd.NA for name in ("ocean", "annotations") if name not in mapping})
+    mapping["annotations"] = mapping["annotations"].astype("Int64")
     short = (mapping["how"] == "code") & (mapping["label"].str.len() < 4)
     table = mapping[mapping["taxon"].isna() | mapping["how"].isin(UNSURE) | short].copy()
     names = names_of(None)

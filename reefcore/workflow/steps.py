@@ -106,8 +106,7 @@ def _split(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import splits
 
     annotations, quality = read_parquet(folder / "annotations.parquet"), read_parquet(folder / "quality.parquet")
-    reviews = read_parquet(folder / "reviews.parquet")
-    table = splits.make(annotations, quality, seed=profile.seed, reviews=reviews, **profile.cross_sources)
+    table = splits.make(annotations, quality, seed=profile.seed, **profile.cross_sources)
     write_parquet(table, folder / "splits.parquet")
 
 
