@@ -177,7 +177,7 @@ def photos_in(folder: str | Path) -> pd.DataFrame:
     folder = Path(folder)
     if not folder.is_dir():
         raise ReefcoreError("this is not a folder", folder, "give a folder of photos")
-    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in ENDINGS)
+    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in ENDINGS and path.is_file())
     if not names:
         raise ReefcoreError("there is no photo in this folder", folder, f"photos end in {', '.join(ENDINGS)}")
     return pd.DataFrame({"source": folder.resolve().name, "image": names}, dtype="str")

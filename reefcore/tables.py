@@ -16,11 +16,12 @@ Extra columns are accepted everywhere and kept.
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import pandera.pandas as pa
 
 from reefcore.errors import ReefcoreError, problems_table
 
@@ -32,89 +33,80 @@ SCORE = "score:"  # a predictions table has one column `score:CLASS` per class
 IDENTITY = ["source", "image", "row", "column", "label_raw"]
 
 
-def _text(nullable=False, **options) -> pa.Column:
-    return pa.Column("str", nullable=nullable, coerce=True, **options)
+class Kind(NamedTuple):
+    """What may stand in a column: its pandas dtype, whether it may be empty, its range, or the only values it has."""
+
+    dtype: str = "str"
+    nullable: bool = False
+    low: float | None = None
+    high: float | None = None
+    values: tuple[str, ...] = ()
 
 
-def _number(low=None, high=None, nullable=False, dtype="float64") -> pa.Column:
-    checks = []
-    if low is not None:
-        checks.append(pa.Check.ge(low, error=f"must be at least {low:g}"))
-    if high is not None:
-        checks.append(pa.Check.le(high, error=f"must be at most {high:g}"))
-    return pa.Column(dtype, checks, nullable=nullable, coerce=True)
-
-
-def _one_of(values, nullable=False) -> pa.Column:
-    return _text(nullable, checks=pa.Check.isin(values, error=f"must be one of {', '.join(values)}"))
-
-
-_optional = {"nullable": True}
-
-#: Name of a table -> its pandera schema. Rows and columns in pixels (0-based, from the top-left corner), latitude and
+_any, _optional, _fraction = Kind(), Kind(nullable=True), Kind("float64", True, 0, 1)
+#: Name of a table -> its columns. Rows and columns in pixels (0-based, from the top-left corner), latitude and
 #: longitude in WGS84 decimal degrees, probabilities and metrics as fractions in [0, 1].
-SCHEMAS: dict[str, pa.DataFrameSchema] = {
-    "annotations": pa.DataFrameSchema(
-        {
-            "annotation_id": _text(),
-            "source": _text(),
-            "image": _text(),
-            "row": _number(0, dtype="int64"),
-            "column": _number(0, dtype="int64"),
-            "label_raw": _text(),
-            "label": _text(**_optional),
-            "rank": _one_of(RANKS, **_optional),
-            "aphia_id": _number(1, dtype="Int64", **_optional),
-            "broad_category": _text(**_optional),
-            "condition": _text(**_optional),
-            "latitude": _number(-90, 90, **_optional),
-            "longitude": _number(-180, 180, **_optional),
-            "ecoregion": _text(**_optional),
-            "province": _text(**_optional),
-            "realm": _text(**_optional),
-        }
-    ),
-    "reviews": pa.DataFrameSchema(
-        {
-            "annotation_id": _text(),
-            "verdict": _one_of(VERDICTS),
-            "reviewer": _text(),
-            "timestamp": pa.Column("datetime64[us, UTC]", coerce=True),
-        }
-    ),
-    "splits": pa.DataFrameSchema(
-        {"annotation_id": _text(), "scheme": _one_of(SCHEMES), "part": _one_of(PARTS)},
-        unique=["annotation_id", "scheme"],
-    ),
-    "predictions": pa.DataFrameSchema(
-        {
-            "run_id": _text(),
-            "annotation_id": _text(),
-            "y_true": _text(),
-            "y_pred": _text(),
-            f"^{SCORE}.+$": pa.Column(
-                "float32",
-                [pa.Check.in_range(0, 1, error="a score must lie in [0, 1]")],
-                coerce=True,
-                required=False,
-                regex=True,
-            ),
-        },
-        unique=["run_id", "annotation_id"],
-    ),
-    "metrics": pa.DataFrameSchema(
-        {
-            "run_id": _text(),
-            "scheme": _one_of(SCHEMES),
-            "metric": _text(),
-            "value": _number(0, 1, nullable=True),
-            "ci_low": _number(0, 1, nullable=True),
-            "ci_high": _number(0, 1, nullable=True),
-            "n": _number(0, dtype="int64"),
-            "classes": _number(0, dtype="int64"),
-        }
-    ),
+COLUMNS: dict[str, dict[str, Kind]] = {
+    "annotations": {
+        "annotation_id": _any,
+        "source": _any,
+        "image": _any,
+        "row": Kind("int64", low=0),
+        "column": Kind("int64", low=0),
+        "label_raw": _any,
+        "label": _optional,
+        "rank": Kind(nullable=True, values=RANKS),
+        "aphia_id": Kind("Int64", True, low=1),
+        "broad_category": _optional,
+        "condition": _optional,
+        "latitude": Kind("float64", True, -90, 90),
+        "longitude": Kind("float64", True, -180, 180),
+        "ecoregion": _optional,
+        "province": _optional,
+        "realm": _optional,
+    },
+    "reviews": {
+        "annotation_id": _any,
+        "verdict": Kind(values=VERDICTS),
+        "reviewer": _any,
+        "timestamp": Kind("datetime64[us, UTC]"),
+    },
+    "splits": {"annotation_id": _any, "scheme": Kind(values=SCHEMES), "part": Kind(values=PARTS)},
+    "predictions": {"run_id": _any, "annotation_id": _any, "y_true": _any, "y_pred": _any},
+    "metrics": {
+        "run_id": _any,
+        "scheme": Kind(values=SCHEMES),
+        "metric": _any,
+        "value": _fraction,
+        "ci_low": _fraction,
+        "ci_high": _fraction,
+        "n": Kind("int64", low=0),
+        "classes": Kind("int64", low=0),
+    },
 }
+UNIQUE = {"splits": ["annotation_id", "scheme"], "predictions": ["run_id", "annotation_id"]}
+
+
+@cache
+def schema(table: str):
+    """Return the pandera schema of a table; a table of predictions may have any number of scores."""
+    import pandera.pandas as pa  # takes longer to import than all the rest together
+
+    def column(kind: Kind) -> pa.Column:
+        checks = []
+        if kind.low is not None:
+            checks.append(pa.Check.ge(kind.low, error=f"must be at least {kind.low:g}"))
+        if kind.high is not None:
+            checks.append(pa.Check.le(kind.high, error=f"must be at most {kind.high:g}"))
+        if kind.values:
+            checks.append(pa.Check.isin(kind.values, error=f"must be one of {', '.join(kind.values)}"))
+        return pa.Column(kind.dtype, checks, nullable=kind.nullable, coerce=True)
+
+    columns = {name: column(kind) for name, kind in COLUMNS[table].items()}
+    if table == "predictions":
+        share = pa.Check.in_range(0, 1, error="a score must lie in [0, 1]")
+        columns[f"^{SCORE}.+$"] = pa.Column("float32", share, coerce=True, required=False, regex=True)
+    return pa.DataFrameSchema(columns, unique=UNIQUE.get(table))
 
 
 def annotation_ids(frame: pd.DataFrame) -> pd.Series:
@@ -182,13 +174,11 @@ def _arrow(texts):
 
 def complete(frame: pd.DataFrame) -> pd.DataFrame:
     """Give an annotations table its ids and all columns of its schema, in order, missing ones empty; extras follow."""
-    schema = SCHEMAS["annotations"]
-    frame = frame.copy()
-    for name, column in schema.columns.items():
+    frame, names = frame.copy(), list(COLUMNS["annotations"])
+    for name, kind in COLUMNS["annotations"].items():
         if name not in frame and name != "annotation_id":
-            frame[name] = pd.Series(np.nan, index=frame.index).astype(column.dtype.type)
+            frame[name] = pd.Series(np.nan, index=frame.index).astype(kind.dtype)
     frame["annotation_id"] = annotation_ids(frame)
-    names = list(schema.columns)
     return frame[names + [name for name in frame if name not in names]]
 
 
@@ -216,8 +206,9 @@ def check(
     ReefcoreError
         Where a column of the schema is missing: then no row can be kept.
     """
-    schema = SCHEMAS[table]
-    missing = [name for name, column in schema.columns.items() if column.required and name not in frame]
+    from pandera.errors import SchemaErrors
+
+    missing = [name for name in COLUMNS[table] if name not in frame]
     if missing:
         raise ReefcoreError(
             f"a table of {table} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}",
@@ -228,9 +219,9 @@ def check(
     rows = set()
     while True:  # a value that is no number hides the range check of its column: look again at what is left
         try:
-            kept = schema.validate(frame, lazy=True)
+            kept = schema(table).validate(frame, lazy=True)
             break
-        except pa.errors.SchemaErrors as errors:
+        except SchemaErrors as errors:
             cases = errors.failure_cases
         cases = cases[cases["index"].notna()]
         if not len(cases):

@@ -50,7 +50,7 @@ EXPECTED = [("a.jpg", 1, 20, "POR"), ("a.jpg", 30, 4, "SAND"), ("b.jpg", 0, 7, "
 def test_a_short_export_becomes_the_annotations_table(put):
     frame = annotations.read(put(SHORT))
     assert points_of(frame) == EXPECTED
-    assert list(frame) == list(tables.SCHEMAS["annotations"].columns)
+    assert list(frame) == list(tables.COLUMNS["annotations"])
     assert frame["source"].tolist() == ["reef"] * 3
     assert frame.attrs["format"] == "coralnet" and frame.attrs["rows"] == 3 and said(frame) == []
     assert frame["annotation_id"].tolist() == tables.annotation_ids(frame).tolist()
@@ -119,7 +119,7 @@ R_FILE = (
 def test_a_file_saved_again_by_r(put):
     frame = annotations.read(put(R_FILE))
     assert points_of(frame) == [("a.jpg", 1, 20, "X.MOEN"), ("a.jpg", 2, 21, "A.B"), ("b.jpg", 3, 22, "X.MOEN")]
-    assert list(frame)[len(tables.SCHEMAS["annotations"].columns) :] == ["height_cm", "machine_suggestion_1"]
+    assert list(frame)[len(tables.COLUMNS["annotations"]) :] == ["height_cm", "machine_suggestion_1"]
     assert frame["height_cm"].isna().tolist() == [True, False, True]
     assert said(frame) == [
         (

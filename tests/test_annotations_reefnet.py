@@ -45,7 +45,7 @@ def said(problems):
 def test_the_released_columns_become_the_annotations_table(put):
     frame = annotations.read(put(TEXT))
     assert frame.attrs["format"] == "reefnet-1.0" and said(frame.attrs["problems"]) == []
-    schema = list(tables.SCHEMAS["annotations"].columns)
+    schema = list(tables.COLUMNS["annotations"])
     assert list(frame) == [*schema, "label_short_code", "site_note"]
     assert frame["source"].tolist() == ["Reef A", "Reef A", "Reef A, B", "Curaçao"]
     assert frame["image"].tolist() == ["a.jpg", "a.jpg", "b.jpg", "ç.jpg"]

@@ -22,3 +22,10 @@ def test_a_figure_may_follow_from_published_ones():
     assert table["published"].tolist() == [50, 76] and table["difference"].tolist() == [-10, -6]
     with pytest.raises(Exception, match="no figure of the text is called nothing"):
         comparison.with_paper({"x": ("nothing", 1)})
+
+
+def test_point_layouts_leave_the_site_out(smoke):
+    table = comparison.point_layouts(smoke.table("annotations"), smoke.table("sources"), smoke.profile.site)
+    counted = table[table["quantity"].str.startswith("sources with")]
+    assert counted["here"].sum() == len(smoke.table("sources")) - 1
+    assert table.set_index("quantity").at["points per image, mean", "published"] == 40

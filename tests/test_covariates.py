@@ -239,3 +239,18 @@ def test_the_workflow_measures_every_photo_of_the_survey(smoke):
     images, table, unreadable = (smoke.table(name) for name in ("images", "covariates", "unreadable"))
     assert len(table) + len(unreadable) == len(images) > 0 and list(table) == covariates.COLUMNS
     assert covariates.like(table, table[table["source"] == smoke.profile.site]).at[0, "source"] == smoke.profile.site
+
+
+def test_photos_of_a_folder_are_listed_by_their_endings(tmp_path):
+    from reefcore import images
+
+    for name in ("b.JPG", "a.png", "notes.txt", "c.tiff"):
+        (tmp_path / name).touch()
+    (tmp_path / "sub.jpg").mkdir()
+    listed = images.photos_in(tmp_path)
+    assert listed["image"].tolist() == ["a.png", "b.JPG", "c.tiff"] and set(listed["source"]) == {tmp_path.name}
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ReefcoreError, match="there is no photo in this folder"):
+        images.photos_in(tmp_path / "empty")
+    with pytest.raises(ReefcoreError, match="this is not a folder"):
+        images.photos_in(tmp_path / "nowhere")

@@ -115,3 +115,51 @@ def test_palette_is_told_apart_in_grey():
         for c in (style.BLUE, style.ORANGE, style.GREEN, style.RED)
     ]
     assert min(abs(a - b) for i, a in enumerate(luminance) for b in luminance[:i]) > 5
+
+
+def text_of(figure) -> str:
+    figure.draw_without_rendering()
+    return " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
+
+
+def test_the_funnel_draws_rules_that_were_applied_with_what_they_took():
+    steps = pd.DataFrame(
+        {
+            "reason": ["all", "a trial", "not judged"],
+            "published": [1366, 1310, 775],
+            "here": pd.array([200, 190, None], "Int64"),
+            "dropped": pd.array([0, 10, None], "Int64"),
+        }
+    )
+    figure = figures.source_funnel(steps)
+    assert len(figure.axes[0].get_yticks()) == 2
+    assert "190  (−10)" in text_of(figure) and "200" in text_of(figure)
+
+
+def test_what_is_under_the_threshold_is_named():
+    table = pd.DataFrame(
+        {"source": ["good", "bad"], "agreement": [0.9, 0.3], "ci_low": [0.6, 0.1], "ci_high": [1, 0.6]}
+    )
+    assert "dropped: bad" in text_of(figures.agreement_intervals(table, "source", 0.5))
+    assert "dropped" not in text_of(figures.agreement_intervals(table, "source", 0.1))
+
+
+def test_chances_are_written_at_the_curve():
+    table = pd.DataFrame({"right": [0.0, 0.5, 0.7, 0.9, 1.0], "passes": [0.0, 0.2, 0.6, 0.95, 1.0]})
+    drawn = text_of(figures.chance_of_passing(table, 0.7, 10))
+    assert "20 %" in drawn and "60 %" in drawn and "95 %" in drawn
+
+
+def test_every_pair_is_in_the_histogram_of_redrawn_reviews():
+    pairs = pd.DataFrame({"kept": [True, True, False], "kept_again": [1.0, 0.72, 0.1]})
+    bars = figures.kept_again(pairs).axes[0].patches
+    assert sum(bar.get_height() for bar in bars) == 3
+
+
+def test_a_table_links_to_all_of_its_data_and_long_texts_wrap():
+    whole = pd.DataFrame({"a": ["x" * 50, "y"]})
+    page = figures.show_table(whole.head(1), "t", "c", "p", data=whole)._repr_html_()
+    assert len(pd.read_csv(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]+)", page)[1])))) == 2
+    assert "<td class=long>" in page
+    link = figures.download("cff-version: 1.2.0", "CITATION.cff", "cite <this>")._repr_html_()
+    assert 'download="CITATION.cff"' in link and "cite &lt;this&gt;" in link

@@ -112,3 +112,11 @@ def test_reviews_keep_time_zones():
     kept = tables.validate(frame, "reviews")
     assert str(kept["timestamp"].dt.tz) == "UTC"
     assert np.isnan(tables.complete(points(1))["latitude"][0])
+
+
+def test_ids_are_found_as_pandas_finds_them():
+    ids, known = pd.Series(["b", "x", None, "a"], dtype="str"), pd.Series(["a", "b", "a"], dtype="str")
+    assert tables.positions(ids, known).tolist() == [1, -1, -1, 0]
+    assert tables.among(ids, known).tolist() == ids.isin(known).tolist() == [True, False, False, True]
+    assert tables.among(ids, {"x"}).tolist() == [False, True, False, False]
+    assert not tables.among(ids, []).any() and len(tables.positions(ids[:0], known)) == 0

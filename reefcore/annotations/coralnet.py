@@ -12,7 +12,7 @@ import pandas as pd
 
 from reefcore.annotations.points import PEOPLE, Format, Options, Result, build, each, grouped, need, pseudonym
 from reefcore.annotations.sheet import Head, Sheet, key, load, snake
-from reefcore.tables import SCHEMAS
+from reefcore.tables import COLUMNS
 
 NAMES = ("name", "imagename", "filename", "image", "imagefile")
 LABELS = ("labelid", "labelcode", "label")
@@ -50,7 +50,7 @@ def _extras(head: Head, sheet: Sheet, used: set[int], names: bool) -> dict[str, 
         if position in used or (not title.strip() and values.eq("").all()):
             continue
         name = plain = snake(title) or f"unnamed_{position + 1}"
-        if name in SCHEMAS["annotations"].columns and name not in FREE:
+        if name in COLUMNS["annotations"] and name not in FREE:
             name = plain = f"{name}_in_file"
         number = 2
         while name in found:

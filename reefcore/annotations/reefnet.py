@@ -121,7 +121,7 @@ def _points(head: Head, options: Options) -> tuple[str, list[str]]:
         shift = f" - {options.base or 0}" if name in ("row", "column") else ""
         cell = f"c{places[name][0]}" if places[name] else "NULL"
         columns.append(f'TRY_CAST({cell} AS DOUBLE){shift} AS "{name}"')
-    used, taken = {found[0] for found in places.values() if found}, set(tables.SCHEMAS["annotations"].columns)
+    used, taken = {found[0] for found in places.values() if found}, set(tables.COLUMNS["annotations"])
     extras = []
     for position, title in enumerate(head.header):
         name = snake(title).removeprefix("coralnet_")
@@ -151,7 +151,9 @@ def database_in(folder: str | Path, memory_limit: str = "1GB", threads: int = 2)
     settings = {"memory_limit": memory_limit, "threads": threads, "temp_directory": str(Path(folder) / "spill")}
     with duckdb.connect(config=settings) as database:
         database.execute("SET enable_progress_bar = false")
-        database.execute("CREATE TEMP MACRO given(x) AS nullif(trim(x), '')")
+        # Almost no value has blanks around it, and to look for them costs half of cutting them off.
+        database.execute("""CREATE TEMP MACRO given(x) AS
+            CASE WHEN x = '' OR starts_with(x, ' ') OR ends_with(x, ' ') THEN nullif(trim(x), '') ELSE x END""")
         database.execute(f"""CREATE TEMP MACRO pseudonym(x) AS CASE WHEN lower(trim(x)) IN {NOT_PEOPLE} THEN trim(x)
             ELSE 'person-' || substr(sha256(lower(given(x))), 1, 8) END""")
         yield database
@@ -241,8 +243,10 @@ def hard_corals(database, head: Head, options: Options, table: str) -> int:
         raise ReefcoreError("this file has no column Broad_category", head.path, "give the released ReefNet-1.0 file")
     database.execute(_view(head, head.path, head.delimiter, "NULL::BIGINT"))
     points, extras = _points(head, options)
-    # One row in six is a hard coral: the others are dropped before anything of them is cleaned or cast.
-    chosen = f"(SELECT * FROM file WHERE lower(trim(c{places[0]})) IN ('hard coral', 'hard corals'))"
+    # One row in six is a hard coral: the others are dropped, most by a glance at a length, before they are cleaned.
+    category = f"c{places[0]}"
+    is_coral = f"strlen({category}) >= 10 AND lower(trim({category})) IN ('hard coral', 'hard corals')"
+    chosen = f"(SELECT * FROM file WHERE {is_coral})"
     points = points.replace("FROM file", f"FROM {chosen}")
     columns = ", ".join([TABLE.partition("AS annotation_id,")[2], *extras])
     database.execute(f"CREATE TEMP TABLE {table} AS SELECT {columns}, {GOOD} AS usable FROM ({points})")
