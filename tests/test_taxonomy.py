@@ -289,3 +289,8 @@ def test_a_code_that_no_list_gives_is_proposed_and_not_used():
         "Porites",
         "a code whose meaning depends on the ocean",
     )
+
+
+def test_the_genus_is_the_accepted_one_even_where_an_old_one_is_shortened():
+    row = taxonomy.match_labels(["M. annularis complex", "Fungia scutaria"]).set_index("label")
+    assert row["genus"].tolist() == ["Orbicella", "Fungia"] and row["taxon"].tolist() == ["Orbicella", "Fungiidae"]

@@ -89,7 +89,7 @@ def match_labels(labels, ocean: str | None = None) -> pd.DataFrame:
         family = names.family.get(taxon) or (taxon if str(taxon).casefold() in names.families else None)
         coral = family is not None or taxon == ORDER
         rank = "genus" if taxon in names.family else "family" if family else "order" if coral else "other"
-        genus = what.genus or (taxon if rank == "genus" else None)
+        genus = taxon if rank == "genus" else what.genus
         lineage = (genus, family, ORDER, "Hexacorallia") if coral else (None,) * 4
         score = what.score if taxon else 0.0
         row = (label, taxon, rank if taxon else None, names.ids.get(taxon), condition, what.how, score, *lineage)
