@@ -93,8 +93,8 @@ def citation(attributed: pd.DataFrame, title: str) -> str:
     for row in attributed.itertuples():
         people = [name.strip() for name in str(row.contributors).split(",") if name.strip()]
         authors = [{"name": name} for name in people] if pd.notna(row.contributors) else []
-        entry = {"type": "data", "title": f"CoralNet source {row.source}"}
-        entry["authors"] = authors or [{"name": f"The owners of the CoralNet source {row.source}"}]
+        entry = {"type": "data", "title": f"Source {row.source}"}
+        entry["authors"] = authors or [{"name": f"The owners of the source {row.source}"}]
         said = [str(value) for value in (row.affiliations, row.cite, row.licence, row.note) if pd.notna(value)]
         sources.append(entry | ({"notes": "; ".join(said)} if said else {}))
     paper = {

@@ -180,6 +180,8 @@ def _pair(text: str) -> tuple[str, str]:
 def _run(options) -> int:
     from reefcore.workflow import build
 
+    if options.cores < 1:
+        raise ReefcoreError(f"nothing can be run on {options.cores} cores", do="give --cores 1 or more")
     given = dict(options.given) | ({"profile": options.profile} if options.profile else {})
     began = time.perf_counter()
     if not build.run(options.chapters, given, options.output, options.cores):
@@ -240,6 +242,7 @@ def _select(options) -> None:
     from reefcore import covariates, images, selection, workflow
 
     project = workflow.open(options.profile)
+    _log(logging.INFO)  # where the data are not made yet, that takes a while
     like, measured = options.like, None
     if like is not None or options.megapixels:
         measured = project.table("covariates")
@@ -265,7 +268,7 @@ def _select(options) -> None:
         images=measured,
         reviews=project.table("reviews") if options.min_agreement is not None else None,
     )
-    files = selection.write(selected, steps, options.folder, sources)
+    files = selection.write(selected, steps, options.folder, sources, project.notice)
     if options.json:
         print(json.dumps({"steps": steps.to_dict("records"), "files": [str(file) for file in files]}, indent=2))
     else:

@@ -121,8 +121,8 @@ def describe(path: str | Path, table: pd.DataFrame, name: str, description: str,
         "license": licence,
         "citeAs": cite,
         "keywords": KEYWORDS,
-        "url": "https://huggingface.co/datasets/ReefNet/ReefNet-1.0",
-        "version": "1.0.0",
+        "url": path.name,  # where it stands: only whoever publishes it knows its address
+        "version": file["sha256"][:12],
         "distribution": [file],
         "recordSet": [
             {

@@ -38,16 +38,25 @@ class Rule:
         Table -> bool for each source.
     reason : str
         Why a source goes.
+    why : callable, optional
+        Table of the sources that go -> the reason of each, where they differ.
     """
 
     name: str
     columns: tuple[str, ...]
     keep: Callable[[pd.DataFrame], pd.Series]
     reason: str
+    why: Callable[[pd.DataFrame], pd.Series] | None = None
 
 
 def _is_exception(names: pd.Series) -> pd.Series:
     return names.str.casefold().str.replace(r"[\W_]+", " ", regex=True).str.startswith(EXCEPTION)
+
+
+def _why_decided(gone: pd.DataFrame) -> pd.Series:
+    passed_over = 'marked "yes" with blanks around it: passed over by a program that compares with "yes"'
+    plain = "decided by hand: no reef-building corals, or no photos of a shallow tropical reef"
+    return gone["decision"].str.strip().eq("yes").map({True: passed_over, False: plain})
 
 
 #: The paper's rules, in its order. What needs evidence fails where a value is missing; what needs an objection passes.
@@ -60,7 +69,7 @@ SOURCE_RULES = (
     Rule("confirmed", ("confirmed_images",), lambda t: t["confirmed_images"].ge(MIN_CONFIRMED),
          f"fewer than {MIN_CONFIRMED} confirmed images"),
     Rule("reviewed", ("decision",), lambda t: t["decision"].eq("yes"),
-         "decided by hand: no reef-building corals, or no photos of a shallow tropical reef"),
+         "decided by hand: no reef-building corals, or no photos of a shallow tropical reef", _why_decided),
     Rule("unique", ("withdrawn",), lambda t: t["withdrawn"].isna(),
          "all its annotations are duplicates, or it became private"),
     Rule("uncalibrated", ("calibration",), lambda t: ~t["calibration"].eq(True),
@@ -73,10 +82,12 @@ SOURCE_RULES = (
 def candidates() -> pd.DataFrame:
     """Return the 125 sources that reached the paper's manual review, as `source_funnel` takes them.
 
-    The decision is the authors' text as written: of 105 that read "yes", five have a space behind it, and a program
-    that compares with "yes" passes over them (``data/sources/README.md``). ``withdrawn`` is where a source of the list
-    of 100 is missing from the list of 85 and no calibration source: the authors' files do not say which of the two
-    reasons it was. ``calibration`` is read from the name.
+    On record are the authors' decisions and comments, and who was on their lists of 100 and of 85; so these counts are
+    read from the record, not found anew. Of 105 sources marked "yes", five have a space behind it in the authors' file,
+    and a program that compares with "yes" passes over them; which five is inferred from the list of 100, and the space
+    put back here (``data/sources/README.md``). ``withdrawn`` is where a source of the list of 100 is missing from the
+    list of 85 and no calibration source: which of the two reasons it was is not on record. ``calibration`` is read from
+    the name.
 
     Returns
     -------
@@ -140,7 +151,8 @@ def source_funnel(
             continue
         keep = rule.keep(left).astype(bool)
         gone = left[~keep].sort_values("source").reindex(columns=["source", "comment"])
-        dropped.append(gone.assign(rule=rule.name, reason=rule.reason))
+        why = rule.why(left.loc[gone.index]) if rule.why else rule.reason
+        dropped.append(gone.assign(rule=rule.name, reason=why))
         left = left[keep]
         steps.append((rule.name, len(left), len(gone), rule.reason))
     steps = pd.DataFrame(steps, columns=["rule", "sources", "dropped", "reason"])

@@ -28,7 +28,8 @@ NO_PLACE = "(no location)"
 EARTH_KM = 6371.0088  # mean radius
 #: How far a point may be from what it is assigned to. A polygon reaches some 370 km off the coast and far inland; the
 #: three points that stand for an ecoregion without its polygon can be far from its other reefs.
-MAX_KM = {"nearest polygon": 200.0, "nearest point": 1500.0}
+MAX_KM = {"nearest polygon": 200.0, "nearest point": 1000.0}
+SURE_KM = 100.0  # up to here the nearest point is nearly always the right one; beyond, one in five is not
 CENTRE = 160.0  # the meridian in the middle of world maps: the Pacific is whole, and the seam runs down the Atlantic
 
 #: Where WWF and The Nature Conservancy have published the polygons.
@@ -61,7 +62,7 @@ def locate(points: pd.DataFrame, meow=None, max_km: float | None = None) -> pd.D
     DataFrame
         A row per row of `points`, with its index: ``latitude``, ``longitude`` (in [-180, 180), NaN where they cannot be
         used), ``ecoregion``, ``province``, ``realm``, ``distance_km`` (great circle; 0 inside a polygon; to a polygon's
-        border it is right within 2 km), ``problem``, and ``how``:
+        border it is right within 2 km), ``problem`` (empty, or what to check), and ``how``:
 
         ===============  ==============================================================================
         polygon          the position lies in it; on a common border, the first in the order of names
@@ -119,6 +120,8 @@ def locate(points: pd.DataFrame, meow=None, max_km: float | None = None) -> pd.D
         found.loc[rest, "distance_km"] = distance
         found.loc[rest, "how"] = np.where(distance <= limit, how, "too far")
         found.loc[found["how"] == "too far", REGION] = pd.NA
+        far = (found["how"] == "nearest point") & (found["distance_km"] > SURE_KM)
+        found.loc[far, "problem"] = "far from the nearest point of an ecoregion: check it, or give the polygons"
     columns = [*at, *REGION, "how", "distance_km", "problem"]
     return found[columns].iloc[which].set_index(points.index)
 

@@ -162,12 +162,13 @@ def photo_path(photos: str | Path, source: str, image: str, flat: bool = False) 
 
 
 def photos_in(folder: str | Path) -> pd.DataFrame:
-    """List the photos that lie directly in a folder, by the ending of their names.
+    """List the photos in a folder, by the ending of their names: those directly in it, or else those of its subfolders.
 
     Returns
     -------
     DataFrame
-        ``source`` (the folder's name) and ``image``, sorted: what `reefcore.covariates.table` takes.
+        ``source`` (the name of the folder, or subfolder, that holds it) and ``image``, sorted: what
+        `reefcore.covariates.table` takes.
 
     Raises
     ------
@@ -177,7 +178,13 @@ def photos_in(folder: str | Path) -> pd.DataFrame:
     folder = Path(folder)
     if not folder.is_dir():
         raise ReefcoreError("this is not a folder", folder, "give a folder of photos")
-    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in ENDINGS and path.is_file())
+
+    def photos(where: Path) -> list[tuple[str, str]]:
+        found = (path.name for path in where.iterdir() if path.suffix.lower() in ENDINGS and path.is_file())
+        return [(where.resolve().name, name) for name in sorted(found)]
+
+    below = sorted(path for path in folder.iterdir() if path.is_dir())
+    names = photos(folder) or [row for where in below for row in photos(where)]
     if not names:
         raise ReefcoreError("there is no photo in this folder", folder, f"photos end in {', '.join(ENDINGS)}")
-    return pd.DataFrame({"source": folder.resolve().name, "image": names}, dtype="str")
+    return pd.DataFrame(names, columns=["source", "image"], dtype="str")

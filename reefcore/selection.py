@@ -107,12 +107,15 @@ def select(
         fits = table[table["megapixels"].between(low, high)]
         narrow(f"photos of {low:g} to {high:g} megapixels", _on(left, fits, ["source", "image"]))
     if like is not None:
+        if not max_colour_distance >= 0:
+            raise ReefcoreError(f"a colour distance of {max_colour_distance} is negative", do="give 0 to 255 levels")
         table = _needed(images, "like", "covariates of the photos", ["source", "image", "red", "green", "blue"])
         if isinstance(like, str):
             _known([like], table["source"], "like")
         near = covariates.like(table, table[table["source"] == like] if isinstance(like, str) else like)
         near = near.loc[near["distance"] <= max_colour_distance, "source"]
-        narrow(f"colour within {max_colour_distance:g} levels of what is wanted", left["source"].isin(near))
+        wanted = like if isinstance(like, str) else ", ".join(sorted(like["source"].unique()))
+        narrow(f"colour within {max_colour_distance:g} levels of {wanted}", left["source"].isin(near))
     if min_agreement is not None:
         if not 0 <= min_agreement <= 1:
             raise ReefcoreError(f"min_agreement={min_agreement} is not a fraction", do="give a number between 0 and 1")
@@ -155,7 +158,11 @@ def _needed(table: pd.DataFrame | None, criterion: str, name: str, columns: list
 
 
 def write(
-    selected: pd.DataFrame, steps: pd.DataFrame, folder: str | Path, sources: pd.DataFrame | None = None
+    selected: pd.DataFrame,
+    steps: pd.DataFrame,
+    folder: str | Path,
+    sources: pd.DataFrame | None = None,
+    notice: str = "",
 ) -> list[Path]:
     """Write a selection with everything that must go with it.
 
@@ -168,13 +175,24 @@ def write(
         ``croissant.json``.
     sources : DataFrame, optional
         With contributors of its own (see `reefcore.attribution.attribution`).
+    notice : str
+        What every copy must say of these data, such as that they are synthetic; a sentence.
 
     Returns
     -------
     list of Path
         The files.
+
+    Raises
+    ------
+    ReefcoreError
+        Where `folder` is a file, or holds other things than an earlier selection.
     """
     folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ReefcoreError("this is a file, not a folder", folder, "name a new folder for the selection")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "croissant.json").exists():
+        raise ReefcoreError("this folder holds other things", folder, "name a new folder for the selection")
     names = sorted(selected["source"].unique())
     own = pd.DataFrame({"source": names}, dtype="str")
     if sources is not None:
@@ -182,6 +200,7 @@ def write(
     attributed = attribution.attribution(own)
     said = "; ".join(steps["criterion"].iloc[1:]) or "everything"
     title = f"Selection of {len(selected):,} coral annotations from {len(names)} sources ({said})"
+    title = f"{title}. {notice}" if notice else title
     licences = sorted(attributed["licence"].dropna().unique())
     table = write_parquet(selected, folder / "annotations.parquet")
     described = croissant.describe(

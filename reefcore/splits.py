@@ -114,7 +114,7 @@ def allocate_sources(
     Test sources are selected first, "to prioritize high expert agreement and maximize class overlap with training";
     validation sources next, "to maintain overlap with both". The paper gives no algorithm; this one is greedy. A source
     can be taken only while every label it has stays in at least one source for training. Of those that can be taken,
-    the one that adds the most labels not yet in the part, weighted by its agreement, is taken.
+    the one with the largest agreement squared times (1 + labels that the part does not have yet) is taken.
 
     Parameters
     ----------

@@ -264,8 +264,3 @@ def validate(frame: pd.DataFrame, table: str, where: str | Path | None = None) -
         first = "; ".join(f"line {row.line}: {row.column}: {row.problem}" for row in problems.head(3).itertuples())
         raise ReefcoreError(f"{len(problems)} problems in a table of {table}: {first}", where)
     return kept
-
-
-def classes_of(predictions: pd.DataFrame) -> list[str]:
-    """List the classes that a predictions table has a score for, in the order of its columns."""
-    return [name.removeprefix(SCORE) for name in predictions if name.startswith(SCORE)]

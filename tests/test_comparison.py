@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from reefcore import comparison
+from reefcore import comparison, curation
 
 
-def test_a_data_set_is_counted_without_its_held_out_site(smoke):
+def test_a_data_set_is_counted_with_its_site_but_for_sources_and_places(smoke):
     tables = [smoke.table(name) for name in ("annotations", "sources", "images", "reviews")]
     site = smoke.profile.site
     table = comparison.data_set(*tables, site).set_index("quantity")
-    assert table.at["images", "here"] == (tables[2]["source"] != site).sum()
+    assert table.at["images", "here"] == len(tables[2])
+    assert table.at["hard-coral annotations", "here"] == len(curation.hard_corals(tables[0]))
     assert table.at["sources", "here"] == len(tables[1]) - 1 and table.at["sources", "published"] == 76
     assert table.at["genera and families", "published"] == 44
     assert table.at["hard-coral annotations", "here"] >= table.at["of a genus or family", "here"] > 0

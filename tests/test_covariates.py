@@ -249,6 +249,9 @@ def test_photos_of_a_folder_are_listed_by_their_endings(tmp_path):
     (tmp_path / "sub.jpg").mkdir()
     listed = images.photos_in(tmp_path)
     assert listed["image"].tolist() == ["a.png", "b.JPG", "c.tiff"] and set(listed["source"]) == {tmp_path.name}
+    (tmp_path / "reefs" / "north").mkdir(parents=True)
+    (tmp_path / "reefs" / "north" / "x.jpg").touch()
+    assert images.photos_in(tmp_path / "reefs").to_numpy().tolist() == [["north", "x.jpg"]]
     (tmp_path / "empty").mkdir()
     with pytest.raises(ReefcoreError, match="there is no photo in this folder"):
         images.photos_in(tmp_path / "empty")

@@ -16,6 +16,8 @@ def test_the_real_candidates_give_the_counts_of_the_paper():
     )
     assert len(dropped) == 40 and dropped["reason"].ne("").all() and dropped["source"].is_unique
     assert set(dropped.loc[dropped["rule"] == "uncalibrated", "source"].str.contains("Calibration")) == {True}
+    passed_over = dropped[dropped["reason"].str.startswith('marked "yes"')]["source"]
+    assert len(passed_over) == 5 and "Vavau" in set(passed_over)
     assert "kelp forest" in dropped.set_index("source").at["CPP_ROV", "comment"]
 
 

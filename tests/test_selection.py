@@ -83,6 +83,10 @@ def test_a_selection_is_written_with_attribution_and_a_valid_croissant(annotatio
     records = list(dataset.records("annotations"))
     assert len(records) == len(selected)
     assert records[0]["annotations/label"].decode() == selected["label"].iloc[0]
+    assert json.loads(files[-1].read_text())["description"].endswith("(source: carib, s2)")
+    selection.write(selected, steps, tmp_path / "sample", notice="All invented.")
+    for name in ("CITATION.cff", "croissant.json"):
+        assert "All invented." in (tmp_path / "sample" / name).read_text()
     before = [file.read_bytes() for file in files]
     assert [file.read_bytes() for file in selection.write(selected, steps, tmp_path / "out")] == before
 
@@ -119,3 +123,13 @@ def test_select_on_the_command_line(smoke, tmp_path, capsys):
     assert photos.name in set(pd.read_parquet(out / "annotations.parquet")["source"])
     assert cli.main(["select", str(out), "--profile", "smoke", "--genus", "Porite"]) == 2
     assert "did you mean Porites" in capsys.readouterr().err
+
+
+def test_a_folder_of_other_things_is_left_alone(annotations, tmp_path):
+    selected, steps = selection.select(annotations)
+    (tmp_path / "CITATION.cff").write_text("somebody's own")
+    with pytest.raises(ReefcoreError, match="this folder holds other things"):
+        selection.write(selected, steps, tmp_path)
+    with pytest.raises(ReefcoreError, match="this is a file, not a folder"):
+        selection.write(selected, steps, tmp_path / "CITATION.cff")
+    assert (tmp_path / "CITATION.cff").read_text() == "somebody's own"

@@ -95,6 +95,8 @@ class Profile:
         """Return the profile with another seed, in a data folder of its own; None and the own seed change nothing."""
         if seed is None or seed == self.seed:
             return self
+        if seed < 0:
+            raise ReefcoreError(f"the seed {seed} is negative", do="choose 0 or more")
         return dataclasses.replace(self, seed=seed, data=f"{self.data}-seed{seed}")
 
 

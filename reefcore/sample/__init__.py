@@ -70,6 +70,8 @@ def generate(folder: str | Path, seed: int = 2025, scale: float = 1.0, workers: 
     """
     from reefcore.sample import survey
 
+    if seed < 0:
+        raise ReefcoreError(f"the seed {seed} is negative", do="choose 0 or more")
     if not 0 < scale <= 2:
         raise ReefcoreError(f"a sample of scale {scale} cannot be made", do="choose a scale above 0 and up to 2")
     folder = Path(folder)

@@ -171,11 +171,12 @@ def review_table(mapping: pd.DataFrame) -> pd.DataFrame:
     """
     mapping = mapping.assign(**{name: pd.NA for name in ("ocean", "annotations") if name not in mapping})
     mapping["annotations"] = mapping["annotations"].astype("Int64")
-    short = (mapping["how"] == "code") & (mapping["label"].str.len() < 4)
+    letters = mapping["label"].map(fold).str.len()
+    short = (mapping["how"] == "code") & ((letters < 4) | mapping["condition"].notna())
     table = mapping[mapping["taxon"].isna() | mapping["how"].isin(UNSURE) | short].copy()
     names = names_of(None)
     reasons = {
-        "code": "a code of fewer than four letters",
+        "code": "a code of few letters, or with more than a code in it",
         "spelling": "a misspelling, by its likeness",
         "abbreviation": "a shortened name",
         "epithet": "an initial and a species, run together",

@@ -183,7 +183,6 @@ def ensure(chapter: Chapter, output: Path, workers: int = steps.WORKERS) -> dict
         for need in chapter.needs:
             made = steps.ensure(chapter.profile, chapter.folder, need, workers)
             inputs[need] = {name: fingerprint(made, name) for name in steps.plan(chapter.profile)[need].outputs}
-        path.unlink(missing_ok=True)
         executed, failed = output / f"{chapter.name}.ipynb", top / "build" / "failed" / f"{chapter.name}.ipynb"
         began, start = time.perf_counter(), datetime.datetime.now(datetime.UTC)
         env = {RECORD: path.name}
