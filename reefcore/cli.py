@@ -305,7 +305,14 @@ def _evaluate(options) -> None:
     if options.annotations:
         known = read_parquet(options.annotations)
     else:
-        known = workflow.open(options.profile).table("annotations", ["annotation_id", "source", "image"])
+        known = workflow.open(options.profile).table("annotations", ["annotation_id", "source", "image", "label"])
+    if "label" in known:
+        labels = known.drop_duplicates("annotation_id").set_index("annotation_id")["label"]
+        labels = given["annotation_id"].map(labels)
+        other = (labels.notna() & (given["y_true"] != labels)).sum()
+        if other:
+            said = f"y_true is not the label of the annotation for {other:,} of {len(given):,} points"
+            print(f"reefcore: {said}; the metrics take y_true as it is", file=sys.stderr)
     table = metrics.evaluate(given, known, options.scheme, options.resamples, options.seed, options.over)
     if options.output:
         write_parquet(table, options.output)

@@ -87,6 +87,31 @@ def test_evaluate_scores_the_predictions_of_any_program(smoke, tmp_path, capsys)
     printed = capsys.readouterr()
     assert json.loads(printed.out)[0]["n"] == len(run) - 1
     assert "mine.csv:3: y_pred: is empty" in printed.err and f"{len(run) - 1} of {len(run)} rows kept" in printed.err
+    assert "y_true is not" not in printed.err
+    run.assign(y_true=run["y_pred"]).to_csv(tmp_path / "mine.csv", index=False)
+    wrong = (run["y_true"] != run["y_pred"]).sum()
+    assert cli.main(arguments) == 0
+    assert f"y_true is not the label of the annotation for {wrong:,} of {len(run):,}" in capsys.readouterr().err
+
+
+def test_numbers_that_make_no_sense_are_refused(smoke, tmp_path, capsys):
+    for arguments, said in {
+        ("run", "all", "--profile", "smoke", "--cores", "0"): "nothing can be run on 0 cores",
+        ("run", "sample", "--profile", "smoke", "-p", "seed=-1"): "the seed -1 is negative",
+        ("sample", str(tmp_path / "new"), "--seed", "-1"): "the seed -1 is negative",
+        (
+            "select",
+            str(tmp_path / "s"),
+            "--profile",
+            "smoke",
+            "--like",
+            "sample-01",
+            "--max-colour-distance",
+            "-1",
+        ): "negative",
+    }.items():
+        assert cli.main(list(arguments)) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_train_refuses_a_run_that_is_not_there_and_names_the_files_of_one_that_is(smoke, capsys):
