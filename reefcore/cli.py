@@ -133,7 +133,9 @@ def _parser() -> argparse.ArgumentParser:
 
     one = command(commands, "evaluate", _evaluate, "compute metrics with intervals from predictions of any program")
     one.add_argument("predictions", metavar="FILE", help="Parquet or CSV: run_id, annotation_id, y_true, y_pred")
-    one.add_argument("--annotations", metavar="FILE", help="the annotations the predictions are for (the profile's)")
+    one.add_argument(
+        "--annotations", metavar="FILE", help="the annotations, Parquet or a file that can be read (the profile's)"
+    )
     one.add_argument("--profile", default="sample")
     one.add_argument("--scheme", help="the test set, where run_id does not end in it: S1, S2, S3, S4, W")
     one.add_argument(
@@ -293,7 +295,7 @@ def _train(options) -> None:
 
 
 def _evaluate(options) -> None:
-    from reefcore import metrics, predictions, workflow
+    from reefcore import annotations, metrics, predictions, workflow
     from reefcore.errors import problems_text
     from reefcore.files import read_parquet, write_parquet
 
@@ -302,7 +304,9 @@ def _evaluate(options) -> None:
     if len(problems):
         bad = problems["line"].nunique()
         print(problems_text(problems, options.predictions, len(given), len(given) + bad), file=sys.stderr)
-    if options.annotations:
+    if options.annotations and Path(options.annotations).suffix != ".parquet":
+        known = annotations.read(options.annotations)
+    elif options.annotations:
         known = read_parquet(options.annotations)
     else:
         known = workflow.open(options.profile).table("annotations", ["annotation_id", "source", "image", "label"])

@@ -294,3 +294,19 @@ def test_a_code_that_no_list_gives_is_proposed_and_not_used():
 def test_the_genus_is_the_accepted_one_even_where_an_old_one_is_shortened():
     row = taxonomy.match_labels(["M. annularis complex", "Fungia scutaria"]).set_index("label")
     assert row["genus"].tolist() == ["Orbicella", "Fungia"] and row["taxon"].tolist() == ["Orbicella", "Fungiidae"]
+
+
+@pytest.mark.parametrize(
+    ("label", "taxon"),
+    [
+        ("Acropora-associated algae", "Macroalgae"),
+        ("Non-Scleractinian Hard Corals", None),
+        ("not a stony coral: Millepora", "Millepora"),
+        ("Undaria debris", "Phaeophyceae"),
+        ("Soft sediment", "Sediment"),
+        ("Boulder coral", "Scleractinia"),
+    ],
+)
+def test_what_stands_beside_a_name_counts(label, taxon):
+    found = taxonomy.match_labels([label])["taxon"].iloc[0]
+    assert (None if pd.isna(found) else found) == taxon

@@ -233,6 +233,19 @@ def test_what_a_notebook_needs_is_read_from_its_code(smoke):
     assert needs("project.table(name)")[-2:] == ("train", "metrics")
 
 
+def test_what_a_file_named_by_a_parameter_holds_counts(tmp_path):
+    def key(path):
+        (chapter,) = build.chapters(["22_places"], {"profile": "smoke", "meow": str(path)})
+        return build.key_of(chapter)
+
+    shapes = tmp_path / "meow.shp"
+    missing = key(shapes)
+    shapes.write_text("one")
+    first = key(shapes)
+    shapes.write_text("another")
+    assert len({missing, first, key(shapes)}) == 3
+
+
 def test_a_table_that_a_profile_does_not_have_is_refused(smoke):
     with pytest.raises(ReefcoreError, match=r"the profile smoke has no prices; it has .*annotations.parquet"):
         smoke.table("prices")

@@ -57,7 +57,7 @@ PLAIN = frozenset(
 #: Homonyms: the words beside the name that say it is not the coral, and what it then is.
 HOMONYMS = {
     "Turbinaria": (r"alga|phaeo|seaweed|fucal|sargass|macrophyt", "Phaeophyceae"),
-    "Undaria": (r"alga|phaeo|seaweed|kelp|laminari", "Phaeophyceae"),
+    "Undaria": (r"alga|phaeo|seaweed|kelp|laminari|debris|frond", "Phaeophyceae"),
     "Acropora": (r"bryozo", "Other invertebrate"),
     "Astrea": (r"gastropod|snail|mollus|turban", "Other invertebrate"),
 }

@@ -20,6 +20,9 @@ CONDITIONS = {
     r"\bpal(?:e|ing)\b": "Pale",
     r"\b(?:healthy?|alive|live)\b": "Healthy",
 }
+#: "Acropora-associated algae" is about the algae; a label that says what it is not says nothing else.
+ASSOCIATED = re.compile(r"\b[a-z]+[\s-]+associated\b")
+DENIED = re.compile(r"\b(?:non?|not)[\s-]+(?:scleract|ston(?:e|y)|hard[\s-]+coral|reef[\s-]*building)")
 NEGATION = re.compile(r"\b(?:other than|except|excluding|without)\b.*|\b(?:non?|not)[\s-]+[a-z]+")
 OPEN_LIST = re.compile(r"\betc\b|\b(?:and|&|or) others?\b")
 TOKEN = re.compile(r"[a-zà-ÿ]+|[/&+,(]")
@@ -34,7 +37,9 @@ def match(label: str, names: Names) -> tuple[Found, str | None]:
     text = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])|[_.-]", " ", text).casefold()
     if fold(text) in names.codes:
         return Found(names.codes[fold(text)], "code"), None
-    text, condition = _condition(NEGATION.sub(" ", text))
+    if DENIED.search(text):
+        return Found(reason="says what it is not"), None
+    text, condition = _condition(ASSOCIATED.sub(" ", NEGATION.sub(" ", text)))
     if fold(text) in names.codes:
         return Found(names.codes[fold(text)], "code"), condition
     return _read_words(text, names), condition

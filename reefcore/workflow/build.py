@@ -150,6 +150,9 @@ def ingredients(chapter: Chapter) -> dict[str, str]:
         made_of[f"reefcore/workflow/{name}"] = keys.text_hash(text)
     made_of |= {f"profile {name}": str(value) for name, value in chapter.profile.settings.items()}
     made_of |= {f"parameter {name}": repr(value) for name, value in chapter.given.items()}
+    for name, value in chapter.given.items():
+        if isinstance(value, str) and value and name != "profile" and (keys.root() / value).exists():
+            made_of[f"file {name}"] = keys.glance(keys.root() / value)  # what it holds counts, not only its name
     return made_of | {f"step {need}": steps.key(chapter.profile, chapter.folder, need) for need in chapter.needs}
 
 
