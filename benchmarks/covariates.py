@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,16 +13,11 @@ import pandas as pd
 import simplejpeg
 from PIL import Image
 
-from benchmarks import Row, photo, seconds
+from benchmarks import Row, alternately, photo, seconds
 from reefcore.covariates import mean_rgb, table
 from reefcore.images import image_size
 
 COPIES = 8
-
-
-def alternately(*works: Callable[[], object], rounds: int = 7) -> list[float]:
-    """Time several ways in turn, so that what else the machine does meets all of them; the best of each, in seconds."""
-    return [min(times) for times in zip(*([seconds(work, 1) for work in works] for _ in range(rounds)), strict=True)]
 
 
 def plain(file: Path) -> np.ndarray:

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from benchmarks import Row, photo
-from benchmarks.covariates import alternately
+from benchmarks import Row, alternately, photo
 from reefcore.patches import crop, cut
 
 SIZE = 512

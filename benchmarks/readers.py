@@ -142,7 +142,7 @@ def pandas_splits(csv: Path) -> str:
     corals = _pandas_corals(csv)
     parts = corals.assign(part=corals["Row"] % 3).groupby("part")
     named = parts[["CoralNet_source", "Sorted_ReefNet_label"]].nunique()
-    images = corals.assign(part=corals["Row"] % 3).groupby("part")[["CoralNet_source", "Image_name"]]
+    images = parts[["CoralNet_source", "Image_name"]]
     return f"{len(named)} parts, {sum(len(rows.drop_duplicates()) for _, rows in images):,} images"
 
 

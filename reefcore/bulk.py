@@ -16,6 +16,7 @@ from reefcore.annotations import reefnet
 from reefcore.annotations.points import Options
 from reefcore.annotations.sheet import look
 from reefcore.errors import ReefcoreError, problems_table
+from reefcore.tables import HARD_CORALS
 
 
 def condense(path: str | Path, parquet: str | Path, memory_limit: str = "1GB", threads: int = 2, **criteria) -> dict:
@@ -62,7 +63,7 @@ def _corals(database, path: Path, folder: Path) -> pd.DataFrame:
     """Put the usable hard-coral rows into the table ``corals``; return the problems of the others."""
     if path.suffix == ".parquet":
         database.execute(f"""CREATE TEMP TABLE corals AS SELECT * EXCLUDE annotation_id
-            FROM read_parquet({reefnet.text(path)}) WHERE lower(broad_category) IN ('hard coral', 'hard corals')""")
+            FROM read_parquet({reefnet.text(path)}) WHERE lower(broad_category) IN {HARD_CORALS}""")
         return problems_table([])
     head = look(path)
     if not any(form.fits(head) for form in reefnet.FORMATS):

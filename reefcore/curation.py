@@ -10,7 +10,7 @@ import pandas as pd
 
 from reefcore.errors import ReefcoreError
 from reefcore.files import share
-from reefcore.tables import IDENTITY
+from reefcore.tables import HARD_CORALS, IDENTITY
 
 #: The paper's label criteria (section 3.2).
 MIN_ANNOTATIONS, MIN_SOURCES, MIN_PER_SOURCE = 100, 3, 10
@@ -53,10 +53,12 @@ def _is_exception(names: pd.Series) -> pd.Series:
     return names.str.casefold().str.replace(r"[\W_]+", " ", regex=True).str.startswith(EXCEPTION)
 
 
+DECIDED = "decided by hand: no reef-building corals, or no photos of a shallow tropical reef"
+PASSED_OVER = 'marked "yes" with blanks around it: passed over by a program that compares with "yes"'
+
+
 def _why_decided(gone: pd.DataFrame) -> pd.Series:
-    passed_over = 'marked "yes" with blanks around it: passed over by a program that compares with "yes"'
-    plain = "decided by hand: no reef-building corals, or no photos of a shallow tropical reef"
-    return gone["decision"].str.strip().eq("yes").map({True: passed_over, False: plain})
+    return gone["decision"].str.strip().eq("yes").map({True: PASSED_OVER, False: DECIDED})
 
 
 #: The paper's rules, in its order. What needs evidence fails where a value is missing; what needs an objection passes.
@@ -69,7 +71,7 @@ SOURCE_RULES = (
     Rule("confirmed", ("confirmed_images",), lambda t: t["confirmed_images"].ge(MIN_CONFIRMED),
          f"fewer than {MIN_CONFIRMED} confirmed images"),
     Rule("reviewed", ("decision",), lambda t: t["decision"].eq("yes"),
-         "decided by hand: no reef-building corals, or no photos of a shallow tropical reef", _why_decided),
+         DECIDED, _why_decided),
     Rule("unique", ("withdrawn",), lambda t: t["withdrawn"].isna(),
          "all its annotations are duplicates, or it became private"),
     Rule("uncalibrated", ("calibration",), lambda t: ~t["calibration"].eq(True),
@@ -163,8 +165,7 @@ def source_funnel(
 
 def hard_corals(annotations: pd.DataFrame) -> pd.DataFrame:
     """Select the points labelled as hard coral (broad category "Hard coral" or "Hard corals"), of any rank."""
-    category = annotations["broad_category"].astype("str").str.casefold()
-    return annotations[category.isin(["hard coral", "hard corals"])]
+    return annotations[annotations["broad_category"].astype("str").str.casefold().isin(HARD_CORALS)]
 
 
 def drop_duplicates(annotations: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -19,6 +19,13 @@ MIN_SOURCE, MIN_LABEL, MIN_PAIR = 0.5, 0.5, 0.7
 PER_PAIR = 10  # points that an expert looks at, per label and source (A.2.3)
 
 
+def check_fractions(**thresholds: float) -> None:
+    """Refuse a threshold of agreement that is no fraction, by its name."""
+    for name, value in thresholds.items():
+        if not 0 <= value <= 1:
+            raise ReefcoreError(f"{name}={value} is not a fraction", do="give a number between 0 and 1")
+
+
 def review_sample(annotations: pd.DataFrame, per_pair: int = PER_PAIR, seed: int = 0) -> pd.DataFrame:
     """Draw the stratified sample that experts review: up to `per_pair` points of each label of each source (A.2.3).
 
@@ -146,9 +153,7 @@ def filter_by_review(
         ``step``, ``what`` (source, label, pair), ``source``, ``label``, ``reviewed``, ``agreement``, ``reason``: every
         thing dropped and why.
     """
-    for name, value in {"min_source": min_source, "min_label": min_label, "min_pair": min_pair}.items():
-        if not 0 <= value <= 1:
-            raise ReefcoreError(f"{name}={value} is not a fraction", do="give a number between 0 and 1")
+    check_fractions(min_source=min_source, min_label=min_label, min_pair=min_pair)
     reviewed = annotations[among(annotations["annotation_id"], reviews["annotation_id"])]
     reviews = reviews[among(reviews["annotation_id"], reviewed["annotation_id"])]
     quality = annotations[["annotation_id", "source", "label"]].reset_index(drop=True)

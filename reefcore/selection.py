@@ -117,8 +117,7 @@ def select(
         wanted = like if isinstance(like, str) else ", ".join(sorted(like["source"].unique()))
         narrow(f"colour within {max_colour_distance:g} levels of {wanted}", left["source"].isin(near))
     if min_agreement is not None:
-        if not 0 <= min_agreement <= 1:
-            raise ReefcoreError(f"min_agreement={min_agreement} is not a fraction", do="give a number between 0 and 1")
+        review.check_fractions(min_agreement=min_agreement)
         table = _needed(reviews, "min_agreement", "reviews", ["annotation_id", "verdict"])
         pairs = review.agreement(table, annotations, ["source", "label"])
         pairs = pairs[pairs["agreement"] >= min_agreement]

@@ -284,6 +284,18 @@ def make(
     return validate(pd.concat([made[~made["scheme"].isin(brought["scheme"])], brought], ignore_index=True), "splits")
 
 
+def _joined(splits: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:
+    """Give each row of the splits table what is known of its annotation; rows of unknown ones go, as in a merge."""
+    at = positions(splits["annotation_id"], annotations["annotation_id"])
+    known = annotations.drop(columns="annotation_id").iloc[at[at >= 0]].reset_index(drop=True)
+    return splits[at >= 0].reset_index(drop=True).join(known)
+
+
+def _training(scheme: str) -> tuple[str, str]:
+    """Name the training part that a scheme's models are trained on; those tested on W are trained across sources."""
+    return "S3" if scheme == "W" else scheme, "train"
+
+
 def summary(splits: pd.DataFrame, annotations: pd.DataFrame, reviews: pd.DataFrame | None = None) -> pd.DataFrame:
     """Summarise splits as the paper's Table 2 does.
 
@@ -297,15 +309,17 @@ def summary(splits: pd.DataFrame, annotations: pd.DataFrame, reviews: pd.DataFra
     # Numbers are counted many times faster than texts, and the tables can have millions of rows.
     coded = pd.DataFrame({name: pd.factorize(annotations[name])[0] for name in ("source", "image", "label")})
     coded["image"] = coded["source"] * (coded["image"].max() + 1) + coded["image"]
-    at = positions(splits["annotation_id"], annotations["annotation_id"])
-    joined = splits[at >= 0].reset_index(drop=True).join(coded.iloc[at[at >= 0]].reset_index(drop=True))
-    seen = joined[among(joined["annotation_id"], [] if reviews is None else reviews["annotation_id"])]
-    said = seen if reviews is None else reviews[["annotation_id", "verdict"]].merge(seen, on="annotation_id")
+    coded["annotation_id"] = annotations["annotation_id"].array
+    joined = _joined(splits, coded)
+    if reviews is None:
+        reviews = pd.DataFrame({"annotation_id": [], "verdict": []}, dtype="str")
+    seen = joined[among(joined["annotation_id"], reviews["annotation_id"])]
+    said = reviews[["annotation_id", "verdict"]].merge(seen, on="annotation_id")
+    agreement = said["verdict"].eq("correct").groupby([said["scheme"], said["part"]]).mean()
     labels = joined.groupby(["scheme", "part"])["label"].unique().map(set)
     rows = []
     for (scheme, part), here in joined.groupby(["scheme", "part"], sort=True):
-        verdicts = said.loc[(said["scheme"] == scheme) & (said["part"] == part)].get("verdict", pd.Series(dtype=str))
-        train = labels.get(("S3" if scheme == "W" else scheme, "train"), set())
+        train = labels.get(_training(scheme), set())
         rows.append(
             {
                 "scheme": scheme,
@@ -314,7 +328,7 @@ def summary(splits: pd.DataFrame, annotations: pd.DataFrame, reviews: pd.DataFra
                 "classes": len(labels[scheme, part]),
                 "sources": here["source"].nunique(),
                 "images": here["image"].nunique(),
-                "agreement": verdicts.eq("correct").mean() if len(verdicts) else np.nan,
+                "agreement": agreement.get((scheme, part), np.nan),
                 "classes_in_train": len(labels[scheme, part] & train),
             }
         )
@@ -341,7 +355,7 @@ def leaks(splits: pd.DataFrame, annotations: pd.DataFrame, twins: pd.DataFrame |
         ``scheme``, ``images`` and ``sources`` in more than one part; images is 0 for every scheme, sources for S3, S4
         and W. With `twins`, ``near_duplicates``: pairs with one photo in the training part, the other in val or test.
     """
-    joined = splits.merge(annotations[["annotation_id", "source", "image"]], on="annotation_id")
+    joined = _joined(splits, annotations[["annotation_id", "source", "image"]])
     rows = []
     for scheme, here in joined.groupby("scheme", sort=True):
         parts = here.drop_duplicates(["source", "image", "part"]).groupby(["source", "image"])["part"]
@@ -368,11 +382,11 @@ def label_shift(splits: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame
         ``scheme``, ``part``, ``shift`` (total variation distance of the class frequencies, 0 the same to 1 disjoint; W
         against Train-S3), ``only_here`` (classes that training lacks), ``only_train`` (classes the part lacks).
     """
-    joined = splits.merge(annotations[["annotation_id", "label"]], on="annotation_id")
+    joined = _joined(splits, annotations[["annotation_id", "label"]])
     counts = joined.groupby(["scheme", "part", "label"]).size().unstack(fill_value=0)
     rows = []
     for scheme, part in counts.index:
-        train = ("S3" if scheme == "W" else scheme, "train")
+        train = _training(scheme)
         if part == "train" or train not in counts.index:
             continue
         here, there = counts.loc[(scheme, part)], counts.loc[train]

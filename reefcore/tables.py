@@ -29,6 +29,7 @@ SCHEMES = ("S1", "S2", "S3", "S4", "W")
 PARTS = ("train", "val", "test")
 VERDICTS = ("correct", "incorrect", "low_quality", "hard_to_decide")
 RANKS = ("species", "genus", "family", "order", "other")
+HARD_CORALS = ("hard coral", "hard corals")  # what broad_category says of one, in any case
 SCORE = "score:"  # a predictions table has one column `score:CLASS` per class
 IDENTITY = ["source", "image", "row", "column", "label_raw"]
 

@@ -22,9 +22,9 @@ import pandas as pd
 import reefcore
 from reefcore.errors import ReefcoreError
 from reefcore.files import write_json
+from reefcore.taxonomy.names import ORDER
 
 URL = "https://www.marinespecies.org/rest"
-ORDER = "Scleractinia"
 DELAY = 1.0  # seconds between the starts of two requests
 TIMEOUT = 20.0  # seconds
 TRIES = 4  # per name

@@ -245,7 +245,7 @@ def hard_corals(database, head: Head, options: Options, table: str) -> int:
     points, extras = _points(head, options)
     # One row in six is a hard coral: the others are dropped, most by a glance at a length, before they are cleaned.
     category = f"c{places[0]}"
-    is_coral = f"strlen({category}) >= 10 AND lower(trim({category})) IN ('hard coral', 'hard corals')"
+    is_coral = f"strlen({category}) >= 10 AND lower(trim({category})) IN {tables.HARD_CORALS}"
     chosen = f"(SELECT * FROM file WHERE {is_coral})"
     points = points.replace("FROM file", f"FROM {chosen}")
     columns = ", ".join([TABLE.partition("AS annotation_id,")[2], *extras])

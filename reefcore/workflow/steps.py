@@ -95,10 +95,11 @@ def _candidates(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import curation
     from reefcore.sample import candidates
 
-    table = curation.candidates()  # of the real ones, those that reached the manual review are on record
     if profile.kind == "sample":
         kept = read_parquet(folder / "quality.parquet").query("not site")["source"].value_counts()
         table = candidates.table(read_parquet(folder / "sources.parquet"), kept, profile.seed)
+    else:
+        table = curation.candidates()  # of the real ones, those that reached the manual review are on record
     write_parquet(table, folder / "candidates.parquet")
 
 
