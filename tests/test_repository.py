@@ -30,6 +30,8 @@ covariates patches
 croissant selection
 sample
 recipes losses
+weights
+learners pretraining vision_language
 predictions fitting training
 metrics
 cover
