@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -108,16 +109,12 @@ def cut(points: pd.DataFrame, photos: str | Path, size: int, workers: int = 2) -
 
     def cut_photo(group) -> str | None:
         (source, name), indices = group
-        try:
-            image, truncated = decode(photo_path(photos, source, name, flat))
-        except ReefcoreError as error:
-            reasons[indices] = error.what
-            return None
-        for i in indices:
-            if 0 <= rows[i] < image.shape[0] and 0 <= columns[i] < image.shape[1]:
-                patches[i] = crop(image, rows[i], columns[i], size)
+        found, truncated = of_photo(photo_path(photos, source, name, flat), rows[indices], columns[indices], size)
+        for i, patch in zip(indices, found, strict=True):
+            if isinstance(patch, str):
+                reasons[i] = patch
             else:
-                reasons[i] = _outside(rows[i], columns[i], *image.shape[:2])
+                patches[i] = patch
         return f"{source}/{name}" if truncated else None
 
     with ThreadPoolExecutor(workers) as pool:
@@ -136,6 +133,29 @@ def cut(points: pd.DataFrame, photos: str | Path, size: int, workers: int = 2) -
         )
         patches = patches[~bad]
     return patches, skipped
+
+
+def of_photo(path: str | Path, rows, columns, size: int) -> tuple[Iterator[np.ndarray | str], bool]:
+    """Decode a photo once and cut a patch about each of its points, one at a time; see `crop`.
+
+    Returns
+    -------
+    patches : iterator
+        For each point its patch, or the reason (str) why there is none.
+    truncated : bool
+        The photo ends early and is used as far as it goes.
+    """
+    try:
+        image, truncated = decode(path)
+    except ReefcoreError as error:
+        return iter([error.what] * len(rows)), False
+    height, width = image.shape[:2]
+    return (
+        crop(image, row, column, size)
+        if 0 <= row < height and 0 <= column < width
+        else _outside(row, column, height, width)
+        for row, column in zip(rows, columns, strict=True)
+    ), truncated
 
 
 class ArrayPatches:
