@@ -32,6 +32,9 @@ from reefcore.patches import inside, of_photo, resized, stacked
 logger = logging.getLogger(__name__)
 
 POINT = ["annotation_id", "source", "image", "row", "column", "label"]
+COLUMNS = dict.fromkeys(["annotation_id", "source", "image", "shard"], "str")
+COLUMNS |= dict.fromkeys(["offset", "length", "crc"], "int64") | {"truncated": "bool", "reason": "str"}
+COLUMNS |= {"size": "int64", "shards": "int64", "key": "str"}  # of a source as a whole: `shards` is how many it has
 AT_ONCE = 64  # photos handed to the threads at a time: what bounds the memory
 HEADER = 512  # bytes before each member of a tar file
 
@@ -95,7 +98,7 @@ def write(
     ids = points["annotation_id"]
     checks = {
         "stands twice": ids.duplicated(),
-        "cannot name a file": ~ids.str.fullmatch(r"[\w-]+"),
+        "cannot name a file": ~ids.str.fullmatch(r"[A-Za-z0-9_-]{1,90}"),
         "lacks its photo, row or column": points[POINT[1:-1]].isna().any(axis=1),
     }
     for why, wrong in checks.items():
@@ -111,7 +114,7 @@ def write(
             for part in made.write(pool):
                 parts.append(part)
                 bar.update(part["image"].nunique())
-    manifest = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
+    manifest = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS)).astype(COLUMNS)
     kept = manifest["reason"] == ""
     skipped = manifest.loc[~kept, ["annotation_id", "source", "image", "reason"]].reset_index(drop=True)
     if len(skipped):
@@ -119,10 +122,6 @@ def write(
     if ends := manifest["truncated"].sum():
         logger.warning("%d patches are of photos that end early and were used as far as they go.", ends)
     return manifest[kept].drop(columns=["reason", "shards", "key"]).reset_index(drop=True), skipped
-
-
-COLUMNS = ["annotation_id", "source", "image", "shard", "offset", "length", "crc", "truncated", "reason"]
-COLUMNS += ["size", "shards", "key"]  # the same in all rows of a source: `shards` is how many it has
 
 
 class _Source:
@@ -146,33 +145,24 @@ class _Source:
         self.key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
 
     def write(self, pool: ThreadPoolExecutor) -> Iterator[pd.DataFrame]:
-        """Give the manifest of each shard, made where it is not there."""
-        numbers = range(self.count)
-        expected = {f"{self.stem}-{number:06d}" for number in numbers}
-        for file in sorted(self.folder.glob(f"{self.stem}-*")):  # manifests (.parquet) go before their shards (.tar)
-            if file.stem not in expected:
+        """Give the manifest of each shard; one that is there, whole and made of the same is not made again."""
+        paths = [self.folder / f"{self.stem}-{number:06d}.tar" for number in range(self.count)]
+        stems = {path.stem for path in paths}
+        for file in sorted(self.folder.glob(f"*{self.stem}-*")):  # manifests (.parquet) go before their shards (.tar)
+            if file.stem not in stems:  # one too many, or left by a run that was killed
                 file.unlink()
-        for file in self.folder.glob(f".{self.stem}-*.tmp.*"):  # of a run that was killed
-            file.unlink()
-        for number in numbers:
-            path = self.folder / f"{self.stem}-{number:06d}.tar"
-            points = self.points[self.shard == number]
-            manifest = self._kept(path, points)
-            if manifest is None:
-                path.with_suffix(".parquet").unlink(missing_ok=True)
-                manifest = self._shard(path, points, pool)
-                write_parquet(manifest, path.with_suffix(".parquet"))
+        for number, path in enumerate(paths):
+            record = path.with_suffix(".parquet")
+            try:
+                manifest = read_parquet(record)
+                right = set(manifest.get("key", [])) == {self.key} and not _difference(path, manifest)
+            except ReefcoreError:
+                right = False
+            if not right:
+                record.unlink(missing_ok=True)
+                manifest = self._shard(path, self.points[self.shard == number], pool)
+                write_parquet(manifest, record)
             yield manifest
-
-    def _kept(self, path: Path, points: pd.DataFrame) -> pd.DataFrame | None:
-        """Return the manifest of a shard that is there, whole, and made of the same."""
-        try:
-            manifest = read_parquet(path.with_suffix(".parquet"))
-            right = list(manifest) == COLUMNS and (manifest["key"] == self.key).all()
-            right = right and list(manifest["annotation_id"]) == list(points["annotation_id"])
-            return manifest if right and _differs(path, manifest) is None else None
-        except ReefcoreError:
-            return None
 
     def _shard(self, path: Path, points: pd.DataFrame, pool: ThreadPoolExecutor) -> pd.DataFrame:
         """Write one shard, whole or not at all; return its manifest."""
@@ -184,10 +174,8 @@ class _Source:
                     for (_, of_photo_), (found, truncated) in zip(batch, pool.map(self._jpegs, batch), strict=True):
                         for point, data in zip(of_photo_.to_dict("records"), found, strict=True):
                             rows.append(self._row(tar, path, point, data, truncated))
-            manifest = pd.DataFrame(rows, columns=COLUMNS).astype(
-                dict.fromkeys(["annotation_id", "source", "image", "shard", "reason", "key"], "str")
-            )
-            if difference := _differs(temporary, manifest):
+            manifest = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+            if difference := _difference(temporary, manifest):
                 raise ReefcoreError(
                     f"the shard does not hold what was written ({difference})", path, "check the disk, and run it again"
                 )
@@ -199,11 +187,8 @@ class _Source:
         """Cut and encode the patches of one photo; in place of one that cannot be cut stands the reason."""
         name, points = photo
         found, truncated = of_photo(self.paths[name], points["row"], points["column"], self.size)
-
-        def encoded(patch):
-            return simplejpeg.encode_jpeg(np.ascontiguousarray(patch), self.quality, "RGB", "444")
-
-        return [patch if isinstance(patch, str) else encoded(patch) for patch in found], truncated
+        jpegs = (p if isinstance(p, str) else simplejpeg.encode_jpeg(p, self.quality, "RGB", "444") for p in found)
+        return list(jpegs), truncated
 
     def _row(self, tar: tarfile.TarFile, path: Path, point: dict, data: bytes | str, truncated: bool) -> tuple:
         """Add a patch to a shard; return its row of the manifest."""
@@ -220,21 +205,20 @@ class _Source:
         return (*identity, path.name, offset, len(data), zlib.crc32(data), truncated, "", *same)
 
 
-def _differs(path: Path, manifest: pd.DataFrame) -> str | None:
-    """Say how a shard differs from its manifest, by the headers of its members; None where it does not."""
+def _difference(path: Path, manifest: pd.DataFrame) -> str:
+    """Say how the members of a shard, by their headers, differ from its manifest; nothing where they do not."""
     wanted = manifest[manifest["reason"] == ""]
     if wanted.empty:
-        return None
+        return ""
     try:
         with tarfile.open(path) as tar:
-            held = [(m.name, m.offset_data, m.size) for m in tar if m.name.endswith(".jpg")]
-            others = len(tar.getmembers()) - len(held)
+            held = {member.name: (member.offset_data, member.size) for member in tar}
     except (OSError, tarfile.TarError) as error:
         return str(error)
-    names = wanted["annotation_id"] + ".jpg"
-    if others == len(held) and held == list(zip(names, wanted["offset"], wanted["length"], strict=True)):
-        return None
-    return f"{len(held)} patches and {others} descriptions of {len(wanted)}, or not where they should be"
+    for name, *place in zip(wanted["annotation_id"], wanted["offset"], wanted["length"], strict=True):
+        if held.pop(f"{name}.jpg", ()) != tuple(place) or not held.pop(f"{name}.json", ()):
+            return f"not that of {name}"
+    return f"also {next(iter(held))}" if held else ""
 
 
 class ShardPatches:

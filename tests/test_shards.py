@@ -210,10 +210,11 @@ def test_points_without_any_patch_make_no_tar(survey, tmp_path):
     assert write((points[points["image"] == "none.jpg"], photos), tmp_path)[1].equals(skipped)
 
 
-def test_a_shard_that_lost_a_member_while_written_is_refused(survey, tmp_path, monkeypatch):
+@pytest.mark.parametrize("lost", ["0003.json", "0003.jpg"])
+def test_a_shard_that_lost_a_member_while_written_is_refused(survey, tmp_path, monkeypatch, lost):
     add = tarfile.TarFile.addfile
     monkeypatch.setattr(
-        tarfile.TarFile, "addfile", lambda tar, member, data: member.name == "0003.json" or add(tar, member, data)
+        tarfile.TarFile, "addfile", lambda tar, member, data: member.name == lost or add(tar, member, data)
     )
     with pytest.raises(ReefcoreError, match="does not hold what was written"):
         write(survey, tmp_path)
@@ -224,6 +225,7 @@ def test_a_shard_that_lost_a_member_while_written_is_refused(survey, tmp_path, m
     [
         ({"annotation_id": "a"}, "'a' stands twice"),
         ({"annotation_id": [f"{i}/x" for i in range(38)]}, "cannot name a file"),
+        ({"annotation_id": ["x" * 91 + f"{i}" for i in range(38)]}, "cannot name a file"),
         ({"image": None}, "lacks its photo"),
         ({"label": "drop"}, "lack the column label"),
     ],
