@@ -26,7 +26,7 @@ curation review
 bulk attribution
 splits
 geography
-covariates patches
+covariates patches shards
 croissant selection
 sample
 recipes losses
