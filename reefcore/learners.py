@@ -182,4 +182,5 @@ def backbone(recipe: Recipe, classes: int, path: str | None = None) -> nn.Module
 
 
 def _loss(recipe: Recipe, counts) -> nn.Module:
-    return losses.build(recipe.loss, counts=counts, beta=recipe.beta, gamma=recipe.gamma, alpha=recipe.alpha)
+    options = {"beta": recipe.beta, "gamma": recipe.gamma, "alpha": recipe.alpha}
+    return losses.build(recipe.loss, counts, **options, label_smoothing=recipe.label_smoothing)
