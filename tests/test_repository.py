@@ -30,7 +30,7 @@ covariates patches shards
 croissant selection
 sample
 recipes losses
-predictions fitting training
+predictions fitting training inference
 metrics
 cover
 comparison
@@ -56,7 +56,7 @@ TABLES_ONLY = [
     "published",
 ]
 TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection"]
-TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
+TABLES_ONLY += ["predictions", "patches", "shards", "inference", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
