@@ -55,8 +55,8 @@ TABLES_ONLY = [
     "metrics",
     "published",
 ]
-TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection"]
-TABLES_ONLY += ["predictions", "patches", "shards", "inference", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
+TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
+TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
