@@ -157,6 +157,17 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="for programs")
     one.add_argument("--output", metavar="FILE", help="write the metrics table there, as Parquet")
 
+    one = command(commands, "predict", _predict, "predict annotated points, or points laid on photos, with a model")
+    one.add_argument("checkpoint", metavar="CHECKPOINT", help="a trained model")
+    one.add_argument("given", metavar="INPUT", help="annotations (with --photos), a folder of photos, or one photo")
+    one.add_argument("--photos", metavar="DIR", help="where the photos of the annotations are: DIR/<source>/<image>")
+    one.add_argument("--points", type=int, default=25, metavar="N", help="laid on each photo (25)")
+    one.add_argument("--layout", choices=["grid", "random"], default="grid", help="of these points (grid)")
+    one.add_argument("--seed", type=int, default=0, help="of random points (0)")
+    one.add_argument("--output", default="predictions.csv", metavar="FILE", help="CSV or Parquet (predictions.csv)")
+    one.add_argument("--force", action="store_true", help="replace FILE where it is there")
+    one.add_argument("--json", action="store_true", help="for programs")
+
     one = command(commands, "status", _status, "tell how each step and chapter stands, and what changed")
     one.add_argument("--profile", default="sample")
     one.add_argument("--output", metavar="DIR", help="where the executed notebooks are (book/chapters)")
@@ -341,6 +352,19 @@ def _train(options) -> None:
         record = steps.ensure(project.profile, project.folder, name, options.workers)
         for output in record["outputs"]:
             print(project.folder / output)
+
+
+def _predict(options) -> None:
+    from reefcore import inference
+
+    given = (options.photos, options.points, options.layout, options.seed, options.force)
+    report = inference.run(options.checkpoint, options.given, options.output, *given)
+    print(f"reefcore: {report['model']}; it knows reefs like those it was trained on", file=sys.stderr)
+    if report["size"] == "sample":
+        print("reefcore: a model trained on the sample profile knows synthetic reefs only", file=sys.stderr)
+    if report["skipped"]:
+        print(f"reefcore: {report['skipped']:,} without an answer, listed in {report['skipped_list']}", file=sys.stderr)
+    print(json.dumps(report, indent=2, ensure_ascii=False) if options.json else report["output"])
 
 
 def _evaluate(options) -> None:

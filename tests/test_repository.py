@@ -31,8 +31,8 @@ croissant selection
 sample
 recipes losses
 weights
-learners pretraining vision_language
-predictions fitting training
+learners pretraining vision_language augment
+predictions fitting training inference
 metrics
 cover
 comparison
@@ -57,7 +57,7 @@ TABLES_ONLY = [
     "metrics",
     "published",
 ]
-TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection"]
+TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 
 
