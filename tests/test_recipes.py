@@ -143,7 +143,7 @@ def test_changes_stand_in_for_values_of_the_file_and_are_checked_too():
         ({"epochs": 2.5}, "epochs must be of type int"),
         ({"epochs": True}, "epochs must be of type int"),
         ({"channels_last": 1}, "channels_last must be of type bool"),
-        ({"amp": False}, "amp must be of type str"),  # YAML reads a bare `off` as false
+        ({"amp": False}, "amp must be of type str, not False; put the word in quotes"),
         ({"mean": [0.1, 0.2]}, "mean must be a list of 3 numbers"),
         ({"std": [0.1, 0.2, 0.0]}, "std must lie in"),
         ({"betas": [0.9, 1.0]}, "betas must lie in"),
@@ -186,10 +186,16 @@ def test_changes_stand_in_for_values_of_the_file_and_are_checked_too():
         ({"extends": "bioclip_ft", "layer_decay": 0.7}, "layer_decay must be 1"),
         ({"extends": "bioclip_ft", "drop_path": 0.1}, "drop_path must be 0"),
         ({"weights": "imagenet"}, "weights must be scratch, hub, recipe:NAME or a .safetensors file"),
-        ({"weights": "recipe:dino"}, "weights: there is no recipe 'dino'"),
-        ({"weights": "recipe:resnet101"}, r"weights: resnet101 is no pretraining recipe \(its task is genus\)"),
-        ({"weights": "recipe:mae_pretraining", "model": "test_vit"}, "model must be that of weights mae_pretraining"),
-        ({"weights": "recipe:mae_pretraining", "sample": {"model_args": {"img_size": 32}}}, "model_args must be that"),
+        ({"weights": "recipe:dino"}, "weights: 'dino' is no pretraining recipe"),
+        ({"weights": "recipe:resnet101"}, "weights: 'resnet101' is no pretraining recipe"),
+        (
+            {"weights": "recipe:mae_pretraining", "model": "test_vit"},
+            "model and model_args must be those of weights mae",
+        ),
+        (
+            {"weights": "recipe:mae_pretraining", "sample": {"model_args": {"img_size": 32}}},
+            "model_args must be those of weights mae",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence_with_file_and_key(own, values, said):

@@ -35,9 +35,7 @@ class Recipe:
     library: str  # timm or open_clip
     model: str  # its name there, with the tag of the weights
     model_args: dict  # further arguments of it
-    weights: (
-        str  # scratch, hub (the model's own, downloaded), recipe:NAME (what that one learnt), or a .safetensors file
-    )
+    weights: str  # scratch, hub (the model's own, downloaded), recipe:NAME (what that one learnt), a .safetensors file
     input_size: int  # pixels a side; patches of another size are resized
     mean: tuple[float, float, float]  # per channel, of pixels in 0..1
     std: tuple[float, float, float]
@@ -214,6 +212,8 @@ def _value(key: str, value, kind: type, path: Path):
         return kind(value)
     exponent = kind is float and isinstance(value, str) and re.fullmatch(r"[-+.\d]+[eE][-+]?\d+", value)
     do = "write the number with a point and a signed exponent, such as 1.0e-4" if exponent else None
+    if kind is str and isinstance(value, bool):
+        do = "put the word in quotes: YAML reads off, on, no and yes as false and true"
     raise ReefcoreError(f"{key} must be of type {kind.__name__}, not {value!r}", path, do)
 
 
@@ -226,10 +226,7 @@ def _consistent(recipe: Recipe, path: Path) -> None:
     def bounded(key: str, values, interval: str):
         low, high = map(float, interval[1:-1].split(", "))
         for value in values if isinstance(values, tuple) else (values,):
-            inside = (
-                low < value < high or (value == low and interval[0] == "[") or (value == high and interval[-1] == "]")
-            )
-            if not inside:
+            if not (low < value < high or (interval[0], value) == ("[", low) or (value, interval[-1]) == (high, "]")):
                 refuse(f"{key} must lie in {interval}, not {value}")
 
     for key, choices in CHOICES.items():
@@ -280,12 +277,11 @@ def _weights(recipe: Recipe, path: Path, refuse) -> None:
         return
     if recipe.task == "masked" or recipe.library == "open_clip":
         refuse(f"weights {recipe.weights!r} are for timm models that are fine-tuned")
-    if (file := _beside(path, name)) is None:
-        refuse(f"weights: there is no recipe {name!r}")
-    task = {key: value for _, values in _chain(file) for key, value in values.items()}.get("task")
+    task = (
+        {key: value for _, values in _chain(name) for key, value in values.items()}["task"] if name in names() else ""
+    )
     if task != "masked":
-        refuse(f"weights: {name} is no pretraining recipe (its task is {task})", "name one of task masked")
-    pretraining = load(file, recipe.size)
-    for key in ("model", "model_args", "input_size"):
-        if getattr(pretraining, key) != getattr(recipe, key):
-            refuse(f"{key} must be that of weights {name}, {getattr(pretraining, key)!r}")
+        refuse(f"weights: {name!r} is no pretraining recipe", "name one of the library whose task is masked")
+    learnt = load(name, recipe.size)
+    if (learnt.model.split(".")[0], learnt.model_args) != (recipe.model.split(".")[0], recipe.model_args):
+        refuse(f"model and model_args must be those of weights {name}: {learnt.model} {learnt.model_args}")
