@@ -35,7 +35,7 @@ POINT = ["annotation_id", "source", "image", "row", "column", "label"]
 COLUMNS = dict.fromkeys(["annotation_id", "source", "image", "shard"], "str")
 COLUMNS |= dict.fromkeys(["offset", "length", "crc"], "int64") | {"truncated": "bool", "reason": "str"}
 COLUMNS |= {"size": "int64", "shards": "int64", "key": "str"}  # of a source as a whole: `shards` is how many it has
-AT_ONCE = 64  # photos handed to the threads at a time: what bounds the memory
+AT_ONCE = 32  # photos whose patches, as JPEG, are in memory at a time
 HEADER = 512  # bytes before each member of a tar file
 
 
