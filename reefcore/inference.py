@@ -86,6 +86,7 @@ def run(
     if on_photos == (photos is not None):
         do = "leave --photos out for photos" if on_photos else "give the folder with its photos by --photos"
         raise ReefcoreError(f"this is {'no file' if on_photos else 'a file'} of annotations", given, do)
+    fitted = fitting.load(checkpoint)
     if on_photos:
         folder, names = given, photos_in(given) if given.is_dir() else None
         if names is None:
@@ -101,7 +102,6 @@ def run(
         if repeated := points["annotation_id"].duplicated().sum():
             logger.warning("%d points stand twice in %s with the same label; one of each is kept.", repeated, given)
         points = points.drop_duplicates("annotation_id", ignore_index=True)
-    fitted = fitting.load(checkpoint)
     scores, reasons = of_points(fitted, points, folder, fitting.predict)
     without = points[reasons != ""]
     skipped = pd.concat([skipped, without[PLACE].assign(reason=reasons[reasons != ""])], ignore_index=True)
@@ -113,7 +113,8 @@ def run(
         listed.unlink(missing_ok=True)
     points = points[reasons == ""].reset_index(drop=True)
     if points.empty:
-        raise ReefcoreError(f"no point can be predicted ({skipped['reason'].iat[0]})", given, f"see {listed}")
+        why = next(iter(skipped["reason"]), "there is none")
+        raise ReefcoreError(f"no point can be predicted ({why})", given, f"see {listed}" if len(skipped) else None)
     if on_photos:
         table = _labels(points, scores, fitted.classes)
     else:
