@@ -160,7 +160,8 @@ def test_what_cannot_be_predicted_is_refused_in_a_sentence(model, photos, tmp_pa
     empty = write_parquet(points_of(photos, ROWS[:1]).head(0), tmp_path / "empty.parquet")
     for given_, folder, name, said in (
         (tmp_path / "reefs", None, "x.csv", "nothing of this name"), (photos / "d.jpg", None, "x.csv", "not an image"),
-        (empty, photos, "x.csv", "there is none"), (given, None, "x.csv", "--photos"), (photos, photos, "x.csv", "--photos"),
+        (empty, photos, "x.csv", "there is none"), (given, None, "x.csv", "--photos"),
+        (photos, photos, "x.csv", "--photos"),
         (given, photos, "x.txt", "CSV or Parquet"), (table, photos, "x.csv", "lacks the column source"),
     ):  # fmt: skip
         with pytest.raises(ReefcoreError, match=said):

@@ -55,8 +55,9 @@ TABLES_ONLY = [
     "metrics",
     "published",
 ]
-TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
+TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
+TABLES_ONLY += ["shards", "inference"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
