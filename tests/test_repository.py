@@ -55,7 +55,7 @@ TABLES_ONLY = [
     "metrics",
     "published",
 ]
-TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection"]
+TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["shards", "inference"]
 
