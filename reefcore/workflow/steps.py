@@ -20,7 +20,7 @@ from reefcore import recipes
 from reefcore.errors import ReefcoreError
 from reefcore.files import atomic, read_parquet, write_json, write_parquet
 from reefcore.parallel import pool
-from reefcore.profiles import Profile
+from reefcore.profiles import TRAIN_SETS, Profile
 from reefcore.tables import among
 from reefcore.workflow import keys
 
@@ -176,9 +176,7 @@ def _run(run: Run, profile: Profile, folder: Path, workers: int) -> None:
     else:
         start = folder / "checkpoints" / f"{run.starts_from}.safetensors" if run.starts_from else None
         annotations = read_parquet(folder / "annotations.parquet", columns=["annotation_id", "label"])
-        done = training.run(
-            recipe, run.train_set, patches, annotations, splits, name=run.name, start=start, **options
-        )
+        done = training.run(recipe, run.train_set, patches, annotations, splits, name=run.name, start=start, **options)
     if int(os.environ.get("RANK", 0)):
         return  # of several processes, the first writes
     tables = {"predictions": done.predictions, "validation": done.validation} if run.train_set else {}
@@ -245,6 +243,82 @@ def _runs(profile: Profile) -> tuple[Run, ...]:
 def runs(profile: Profile) -> list[str]:
     """List the runs of a profile, one step each: ``<recipe>-<training set>``, or a pretraining's recipe alone."""
     return [run.name for run in _runs(profile)]
+
+
+def asked(profile: Profile, names: list[str], train_sets: list[str] | None, seed: int = 0) -> tuple[Profile, list[str]]:
+    """Find the runs that somebody asks for, of the profile's recipes or of others.
+
+    Parameters
+    ----------
+    profile : Profile
+    names : list of str
+        Recipes by name or file; none means all of the profile.
+    train_sets : list of str, optional
+        By default those of each recipe.
+    seed : int
+
+    Returns
+    -------
+    profile : Profile
+        One whose plan has these runs.
+    names : list of str
+        Of the runs; ``["train"]`` for everything.
+    """
+    if unknown := [name for name in train_sets or () if name not in TRAIN_SETS]:
+        raise ReefcoreError(f"there is no training set {unknown[0]!r}", do=f"choose from {', '.join(TRAIN_SETS)}")
+    if not (names or train_sets or seed):
+        return profile, ["train"]
+    wanted = tuple(names) or profile.recipes
+    for name in names:
+        if Path(name).suffix and Path(name).stem in recipes.names():
+            raise ReefcoreError("a recipe of the library has this name", name, "rename the file")
+    sets = tuple(train_sets or TRAIN_SETS)
+    seeds = {f"{Path(name).stem}-{one}": seed + 1 for name in wanted for one in sets}
+    other = dataclasses.replace(profile, recipes=wanted, train_sets=sets, seeds=seeds)
+    found = [run.name for run in _runs(other) if run.seed == seed or not run.train_set]
+    if not found:
+        raise ReefcoreError(
+            f"{', '.join(wanted)} is not trained on {', '.join(sets)}", do="see schemes in `reefcore recipes show`"
+        )
+    return other, found
+
+
+def results(profile: Profile, folder: Path) -> pd.DataFrame:
+    """List the runs of a profile and what others left in its folder.
+
+    Returns
+    -------
+    DataFrame
+        One row per run and test set: ``run``, ``row`` (of the published tables), ``state`` (up to date, stale, not
+        trained, own: of another recipe), ``test``, ``macro_recall``, ``accuracy``, ``n``, ``epochs``, ``seconds``,
+        ``device``.
+    """
+    from reefcore import metrics
+
+    known = {run.name: run for run in _runs(profile) if run.train_set}
+    there = {path.stem for path in (folder / "predictions").glob("*.parquet")}
+    rows = []
+    for name in [*known, *sorted(there - set(known))]:
+        run = known.get(name)
+        row = {"run": name, "row": recipes.load(run.recipe, profile.kind).row if run else "", "state": "not trained"}
+        if name not in there:
+            rows.append(row)
+            continue
+        row["state"] = "own" if run is None else "up to date" if is_fresh(profile, folder, name) else "stale"
+        facts = read_parquet(folder / "runs" / f"{name}.parquet").iloc[0]
+        row |= {key: facts[key] for key in ("epochs", "seconds", "device")}
+        table = read_parquet(folder / "predictions" / f"{name}.parquet", ["run_id", "y_true", "y_pred"])
+        for run_id, answers in table.groupby("run_id"):
+            score = metrics.score(answers["y_true"], answers["y_pred"])
+            scores = {key: score[key] for key in ("macro_recall", "accuracy")}
+            rows.append(
+                row
+                | {"run": run_id.rpartition("-")[0], "test": run_id.rpartition("-")[2]}
+                | scores
+                | {"n": len(answers)}
+            )
+    columns = ["run", "row", "state", "test", "macro_recall", "accuracy", "n", "epochs", "seconds", "device"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 @functools.cache
