@@ -182,21 +182,23 @@ def fetch(repository: str, names: Sequence[str], model: str) -> Path:
         Saying what to fetch and where it is looked for.
     """
     from huggingface_hub import constants, hf_hub_download
-    from huggingface_hub.errors import RemoteEntryNotFoundError
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
+    cause = None
     for name in names:
+        unreachable = isinstance(cause, LocalEntryNotFoundError)  # so that only the cache can have the others
         try:
-            return Path(hf_hub_download(repository, name))
-        except RemoteEntryNotFoundError as error:
-            cause = error
+            return Path(hf_hub_download(repository, name, local_files_only=unreachable))
+        except EntryNotFoundError as error:
+            cause = cause if unreachable else error
         except Exception as error:  # of the hub, the network, the disk
             cause = error
             break
     raise ReefcoreError(
-        f"the weights of {model} cannot be fetched ({_short(cause)})",
-        do=f"put {' or '.join(names)} of the Hugging Face repository {repository} into {constants.HF_HUB_CACHE}, the "
-        f"cache that HF_HOME moves (with HF_HUB_OFFLINE=1 nothing else is asked), or name a file under weights; "
-        f"{SCRATCH}",
+        f"the weights of {model} cannot be fetched ({_short(cause.__cause__ or cause)})",
+        do=f"where there is a network, run `hf download {repository}`, which puts them into "
+        f"{constants.HF_HUB_CACHE} (HF_HOME moves it, and with HF_HUB_OFFLINE=1 only it is looked at), or name a file "
+        f"under weights; {SCRATCH}",
     ) from cause
 
 
