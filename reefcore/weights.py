@@ -93,7 +93,8 @@ def timm_model(model: str, classes: int, source: str | Path = "scratch", **optio
         names = [config.hf_hub_filename] if config.hf_hub_filename else TIMM_FILES
         source = fetch(config.hf_hub_id, names, f"{config.architecture or model}.{config.tag}")
     state = _state(source)
-    head = config.classifier if isinstance(config.classifier, str) else config.classifier[0]
+    head = config.classifier or "head"
+    head = head if isinstance(head, str) else head[0]  # distilled models have two
     size = len(state.get(f"{head}.weight", ()))
     # With the file's own number of classes timm loads strictly, after its own conversion of names and positions.
     overlay = {"state_dict": state, "num_classes": size}
@@ -143,7 +144,7 @@ def clip_model(model: str, source: str | Path, options: dict) -> tuple[torch.nn.
             known = json.loads(config.read_text(encoding="utf-8"))
             preprocessing = merge_preprocess_dict(PreprocessCfg(), known.get("preprocess_cfg") or {})
             own = {**known["model_cfg"], "preprocess_cfg": {key: list(preprocessing[key]) for key in ("mean", "std")}}
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ReefcoreError(
                 f"CLIP weights need their preprocessing, which is not here ({_short(error)})",
                 config,
