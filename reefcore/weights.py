@@ -89,13 +89,14 @@ def timm_model(model: str, classes: int, source: str | Path = "scratch", **optio
         raise ReefcoreError(f"timm cannot build {model} ({_short(error)})", do="check model and model_args") from error
     if config is None or (source == "hub" and not config.hf_hub_id):
         raise ReefcoreError(f"timm knows no pretrained weights of {model}", do=f"name their tag or a file; {SCRATCH}")
-    if source == "hub":
+    if fetched := source == "hub":
         names = [config.hf_hub_filename] if config.hf_hub_filename else TIMM_FILES
         source = fetch(config.hf_hub_id, names, f"{config.architecture or model}.{config.tag}")
     state = _state(source)
     head = config.classifier or "head"
     head = head if isinstance(head, str) else head[0]  # distilled models have two
-    size = len(state.get(f"{head}.weight", ()))
+    keys = (f"{head}.weight", f"{head.rpartition('.')[0]}.weight")  # files older than timm's head.fc say head
+    size = config.num_classes if fetched else next((len(state[key]) for key in keys if key in state), 0)
     # With the file's own number of classes timm loads strictly, after its own conversion of names and positions.
     overlay = {"state_dict": state, "num_classes": size}
     try:

@@ -147,6 +147,19 @@ def test_a_file_fits_another_grid_another_head_and_none(tmp_path):
         assert torch.equal(large.blocks[1].mlp.fc1.weight, small.blocks[1].mlp.fc1.weight)
 
 
+def test_a_file_with_older_names_is_converted_by_timm(tmp_path):
+    options = {"img_size": 32, "embed_dim": 12, "depths": (1, 1), "num_heads": (1, 2), "window_size": 4}
+    swin = timm.create_model("swin_tiny_patch4_window7_224", num_classes=5, **options)
+    old = {
+        key.replace("head.fc", "head").replace("layers.1.down", "layers.0.down"): value
+        for key, value in swin.state_dict().items()
+    }
+    path = weights.save(old, tmp_path / "swin.safetensors")
+    model = weights.timm_model("swin_tiny_patch4_window7_224", 3, path, **options)
+    assert torch.equal(model.layers[1].downsample.norm.weight, swin.layers[1].downsample.norm.weight)
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 3)
+
+
 def test_a_checkpoint_of_a_learner_is_a_start(tmp_path):
     model = timm.create_model("test_resnet", num_classes=4)
     state = {f"model.{key}": value for key, value in model.state_dict().items()} | {"family_head.bias": torch.ones(2)}
