@@ -57,7 +57,7 @@ TABLES_ONLY = [
     "metrics",
     "published",
 ]
-TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection"]
+TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 
 
