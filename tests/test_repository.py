@@ -34,6 +34,7 @@ predictions fitting training
 metrics
 cover
 comparison
+ranking
 audit
 figures
 profiles
