@@ -109,25 +109,47 @@ def test_sets(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def recipes_table(rows: dict[str, str], size: str = "sample", changes: dict | None = None) -> pd.DataFrame:
+def recipes_table(
+    rows: dict[str, str], runs: pd.DataFrame, size: str = "sample", changes: dict | None = None
+) -> pd.DataFrame:
     """Put what each recipe is in the paper beside what this profile trains.
 
     Parameters
     ----------
     rows : dict
         Recipe -> row of the paper's table.
+    runs : DataFrame
+        ``recipe`` and ``parameters`` (numbers that are learnt) of each run; NaN for a recipe that was not run.
     size : {'sample', 'full'}
         Of this profile.
     changes : dict, optional
         What the profile sets in each of them.
     """
     shown = {"model": "model", "px": "input_size", "epochs": "epochs", "weights": "weights"}
+    learnt = runs.drop_duplicates("recipe").set_index("recipe")["parameters"]
     table = []
     for name, row in rows.items():
         full, here = recipes.load(name, "full"), recipes.load(name, size, changes)
         both = [(full, "paper"), (here, "here")]
-        table.append({"row": row} | {f"{k}, {w}": getattr(r, v) for k, v in shown.items() for r, w in both})
+        values = {f"{what}, {whose}": getattr(r, key) for what, key in shown.items() for r, whose in both}
+        table.append({"row": row} | values | {"parameters, here": learnt.get(name, float("nan"))})
     return pd.DataFrame(table)
+
+
+def training_sets(runs: pd.DataFrame) -> pd.DataFrame:
+    """Put the points of the paper's training sets beside what a run of this profile trains on.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        ``train_set``, ``train_patches`` and ``epochs`` of each run.
+    """
+    printed = published.wide(2).set_index("split")["annotations"]
+    by = runs.groupby("train_set")
+    table = by.agg(runs=("run", "size"), patches=("train_patches", "median"), epochs=("epochs", "median"))
+    table.insert(0, "points, paper", printed[[f"Train-{name}" for name in table.index]].array)
+    names = {"train_set": "train set", "patches": "patches of a run, here", "epochs": "epochs, here"}
+    return table.reset_index().rename(columns=names)
 
 
 def with_paper(rows: dict[str, tuple[str | float, float]]) -> pd.DataFrame:

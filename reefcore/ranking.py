@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import combinations
 
@@ -123,6 +124,15 @@ def differences(
     table = pd.concat(tables, ignore_index=True).reindex(columns=columns)
     clear = (table["ci_low"] > 0) | (table["ci_high"] < 0)
     return table.assign(apart=clear & (table["p_holm"] < LEVEL))
+
+
+def in_points(table: pd.DataFrame) -> pd.DataFrame:
+    """Arrange what `differences` returns for print, in percentage points."""
+    values = 100 * table[["published", "value", "ci_low", "ci_high"]]
+    values.columns = ["published", "reproduced", "low", "high"]
+    told = table["apart"].map({True: "yes", False: "no"}).where(table["value"].notna())
+    named = table[["setting", "first", "second"]].rename(columns={"second": "against"})
+    return pd.concat([named, values, table["p_holm"].rename("p (Holm)"), told.rename("told apart")], axis=1)
 
 
 def told_apart(table: pd.DataFrame) -> pd.DataFrame:
@@ -271,12 +281,12 @@ def claims(number: int) -> pd.DataFrame:
     for quote, found, checks in said:
         checks = pd.Series(checks, dtype=bool)
         holds = "yes" if checks.all() else f"{checks.sum()} of {len(checks)}" if checks.any() else "no"
-        rows.append((quote, found, holds))
+        rows.append((quote, re.sub(r"(?<!\w)-(?=\d)", "−", found), holds))
     return pd.DataFrame(rows, columns=["the paper says", "the printed table says", "holds"])
 
 
 def _signed(values: pd.Series) -> str:
-    return ", ".join(f"{name} {value:+.2f}" for name, value in values.items()).replace("-", "\N{MINUS SIGN}")
+    return ", ".join(f"{name} {value:+.2f}" for name, value in values.items())
 
 
 def _except(gains: pd.Series) -> str:

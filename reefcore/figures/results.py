@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREY, MARKERS, ORANGE, Shown, canvas
+from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, Shown, canvas
 
 DIVERGING = LinearSegmentedColormap.from_list("orange-blue", [ORANGE, "white", BLUE])
 
@@ -43,9 +43,9 @@ def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
             here = _marked(f"{100 * row.value:.1f}", best["value"].iat[at])
             lines[1] = f"{here} [{100 * row.ci_low:.1f}, {100 * row.ci_high:.1f}]"
             if not np.isnan(row.published):
-                lines.append(f"{100 * row.difference:+.1f}")
+                lines.append(f"{100 * row.difference:+.1f}".replace("-", "−"))
         # The line end keeps the numbers apart where only the text is read, as when a column is sorted.
-        cells.append(Shown("\n<br>".join(lines).replace("-", "−"), " | ".join(lines)))
+        cells.append(Shown("\n<br>".join(lines), " | ".join(lines)))
     shown = table.assign(cell=cells).pivot(index="model", columns="column", values="cell")
     shown = shown.reindex(index=table["model"].unique(), columns=table["column"].unique())
     shown = shown.map(lambda cell: cell if isinstance(cell, Shown) else Shown("–", "–"))
@@ -90,7 +90,7 @@ def matrices(
             if np.isnan(value):
                 continue
             star = "*" if marks is not None and marks.iat[y, x] else ""
-            colour = "white" if value > 0.6 * limit else "black"
+            colour = "white" if value > 0.85 * limit else "black"
             text = format(value, spec).replace("-", "−") + star
             axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7, color=colour)
         axes.set(title=title, xticks=np.arange(panel.shape[1]) + 0.5, yticks=np.arange(len(panel)) + 0.5)
@@ -103,32 +103,39 @@ def matrices(
     return figure
 
 
-def forest(table: pd.DataFrame, panel: str, label: str, title: str) -> Figure:
-    """Draw differences with their intervals, one panel per group, beside the published differences.
+def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences: bool = True) -> Figure:
+    """Draw numbers with their intervals, one panel per group, beside the published ones.
 
     Parameters
     ----------
     table : DataFrame
-        `panel`, `label`, ``value``, ``ci_low``, ``ci_high``, ``apart`` (filled where true), and ``published`` where
-        there is one; fractions.
+        `panel`, `label`, ``value``, ``ci_low``, ``ci_high``, and ``published`` where there is one; fractions.
     panel, label : str
         Columns: of the panels, of the lines.
     title : str
-        What the difference is, under the axis.
+        What the numbers are, under the axes.
+    differences : bool
+        Whether they are differences: zero is drawn, and a marker is filled where ``apart`` is true.
     """
     labels = list(dict.fromkeys(table[label]))
     groups = list(table.groupby(panel, sort=False))
-    figure, all_axes = canvas(1.6 + 2.2 * len(groups), 1.5 + 0.34 * len(labels), len(groups))
+    figure, all_axes = canvas(1.7 + 1.75 * len(groups), 1.4 + 0.34 * len(labels), len(groups))
+    kinds = [(True, BLUE, "told apart from zero"), (False, "white", "not told apart")]
     for axes, (name, rows) in zip(all_axes, groups, strict=True):
         y = rows[label].map(labels.index).to_numpy(float)
-        axes.axvline(0, color=GREY, lw=0.8)
+        # A percentile interval of a biased metric need not contain its value: the line is drawn where the interval is.
         axes.hlines(y, 100 * rows["ci_low"], 100 * rows["ci_high"], color=BLUE, lw=1.5)
-        for apart, face, text in ((True, BLUE, "told apart from zero"), (False, "white", "not told apart")):
-            part = rows["apart"].to_numpy(bool) == apart
+        for apart, face, text in kinds if differences else [(True, BLUE, "this profile")]:
+            part = rows["apart"].to_numpy(bool) == apart if differences else rows["value"].notna().to_numpy()
             axes.plot(100 * rows["value"][part], y[part], MARKERS[0], color=BLUE, mfc=face, ms=5, label=text)
         if "published" in rows:
             axes.plot(100 * rows["published"], y + 0.28, MARKERS[3], color=GREY, mfc="white", ms=5, label="published")
+        if differences:
+            axes.axvline(0, color=GREY, lw=0.8, zorder=0)
+        else:
+            axes.set_xlim(0, 100)
         axes.set(title=name, yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.4, -0.6))
+        axes.grid(axis="y", color="#EEEEEE", lw=0.8)
     figure.supxlabel(title, fontsize=10)
     figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
     return figure
@@ -144,7 +151,7 @@ def class_weights(table: pd.DataFrame) -> Figure:
     """
     figure, (axes,) = canvas(7, 3.6)
     betas = list(table.groupby("beta"))
-    styles = zip(betas, (GREY, ORANGE, "#009E73", BLUE), MARKERS, strict=False)
+    styles = zip(betas, (GREY, ORANGE, GREEN, BLUE), MARKERS, strict=False)
     for (beta, rows), colour, marker in styles:
         rows = rows.sort_values("count")
         axes.plot(rows["count"], rows["weight"], marker, ls="-", lw=1, ms=4, color=colour, label=f"beta {beta:g}")
