@@ -6,10 +6,12 @@ Exit codes: 0 done, 1 something is not as it should be, 2 refused with one sente
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import logging
 import os
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -125,8 +127,17 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--max-colour-distance", type=float, default=20.0, metavar="LEVELS", help="how nearly (20 of 255)")
     one.add_argument("--json", action="store_true", help="for programs")
 
+    group = commands.add_parser("recipes", help="look at recipes: how each row of a published table is trained")
+    group = group.add_subparsers(required=True, metavar="COMMAND")
+    one = command(group, "list", _recipes_list, "list the recipes with their row, tables, training sets and models")
+    one.add_argument("--json", action="store_true", help="for programs")
+    one = command(group, "show", _recipes_show, "show the settings of a recipe and where each value comes from")
+    one.add_argument("name", help="such as vit_mae, or a YAML file")
+    one.add_argument("--size", choices=["full", "sample"], default="full", help="as the paper trains, or its sibling")
+    one.add_argument("--json", action="store_true", help="for programs")
+
     one = command(commands, "train", _train, "train recipes on training sets, or all of a profile's")
-    one.add_argument("runs", nargs="*", metavar="RUN", help="such as resnet_tiny-S3; by default all of the profile")
+    one.add_argument("runs", nargs="*", metavar="RUN", help="such as resnet101-S3; by default all of the profile")
     one.add_argument("--profile", default="sample")
     one.add_argument("--seed", type=int)
     one.add_argument("--workers", type=int, default=2, help="processes, each of one thread (2)")
@@ -145,6 +156,17 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--json", action="store_true", help="for programs")
     one.add_argument("--output", metavar="FILE", help="write the metrics table there, as Parquet")
+
+    one = command(commands, "predict", _predict, "predict annotated points, or points laid on photos, with a model")
+    one.add_argument("checkpoint", metavar="CHECKPOINT", help="a trained model")
+    one.add_argument("given", metavar="INPUT", help="annotations (with --photos), a folder of photos, or one photo")
+    one.add_argument("--photos", metavar="DIR", help="where the photos of the annotations are: DIR/<source>/<image>")
+    one.add_argument("--points", type=int, default=25, metavar="N", help="laid on each photo (25)")
+    one.add_argument("--layout", choices=["grid", "random"], default="grid", help="of these points (grid)")
+    one.add_argument("--seed", type=int, default=0, help="of random points (0)")
+    one.add_argument("--output", default="predictions.csv", metavar="FILE", help="CSV or Parquet (predictions.csv)")
+    one.add_argument("--force", action="store_true", help="replace FILE where it is there")
+    one.add_argument("--json", action="store_true", help="for programs")
 
     one = command(commands, "status", _status, "tell how each step and chapter stands, and what changed")
     one.add_argument("--profile", default="sample")
@@ -240,6 +262,44 @@ def _annotations_check(options) -> int:
     return 2 if any(report["refused"] for report in reports) else 0
 
 
+def _recipes_list(options) -> None:
+    from reefcore import recipes
+
+    rows = []
+    for name in recipes.names():
+        full, sample = recipes.load(name, "full"), recipes.load(name, "sample")
+        rows.append(
+            {"name": name, "row": full.row, "tables": full.tables, "schemes": full.schemes}
+            | {"full": full.model, "sample": sample.model}
+        )
+    if options.json:
+        print(json.dumps(rows, indent=2))
+        return
+    lines = [("name", "row", "tables", "schemes", "full", "sample")]
+    lines += [[",".join(map(str, v)) if isinstance(v, tuple) else v for v in row.values()] for row in rows]
+    for line in lines:
+        print("".join(f"{text:{width}}" for text, width in zip(line, (21, 29, 13, 13, 46, 0), strict=True)))
+
+
+def _recipes_show(options) -> None:
+    from reefcore import recipes
+
+    recipe, full = (recipes.load(options.name, size) for size in (options.size, "full"))
+    said, rows = recipes.sources(options.name), []
+    for key in recipes.KEYS:
+        value, published = getattr(recipe, key), getattr(full, key)
+        source = said.get(key, "") if value == published else f"sample; full: {published}"
+        rows.append({"key": key, "value": value, "source": source})
+    if options.json:
+        print(json.dumps({"name": recipe.name, "size": recipe.size, "settings": rows}, indent=2))
+        return
+    print(f"{recipe.name} ({recipe.size})")
+    for row in rows:
+        value, source = (textwrap.wrap(str(row[column]), width) for column, width in (("value", 30), ("source", 50)))
+        for key, left, right in itertools.zip_longest([row["key"]], value, source, fillvalue=""):
+            print(f"{key:17}{left:32}{right}".rstrip())
+
+
 def _select(options) -> None:
     from reefcore import covariates, images, selection, workflow
 
@@ -292,6 +352,19 @@ def _train(options) -> None:
         record = steps.ensure(project.profile, project.folder, name, options.workers)
         for output in record["outputs"]:
             print(project.folder / output)
+
+
+def _predict(options) -> None:
+    from reefcore import inference
+
+    given = (options.photos, options.points, options.layout, options.seed, options.force)
+    report = inference.run(options.checkpoint, options.given, options.output, *given)
+    print(f"reefcore: {report['model']}; it knows reefs like those it was trained on", file=sys.stderr)
+    if report["size"] == "sample":
+        print("reefcore: a model trained on the sample profile knows synthetic reefs only", file=sys.stderr)
+    if report["skipped"]:
+        print(f"reefcore: {report['skipped']:,} without an answer, listed in {report['skipped_list']}", file=sys.stderr)
+    print(json.dumps(report, indent=2, ensure_ascii=False) if options.json else report["output"])
 
 
 def _evaluate(options) -> None:

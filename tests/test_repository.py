@@ -26,11 +26,13 @@ curation review
 bulk attribution
 splits
 geography
-covariates patches
+covariates patches shards
 croissant selection
 sample
 recipes losses
-predictions fitting training
+weights
+learners pretraining vision_language augment
+predictions fitting training inference
 metrics
 cover
 comparison
@@ -56,7 +58,7 @@ TABLES_ONLY = [
     "metrics",
     "published",
 ]
-TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection"]
+TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 
 
