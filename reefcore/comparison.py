@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pandas as pd
 
 from reefcore import curation, geography, metrics, published, recipes
@@ -11,11 +13,15 @@ from reefcore.tables import among
 STAGES = {"all": "before review", "step1": "after step 1", "step2": "after step 2"}
 
 
+@cache
+def _recipes() -> list[recipes.Recipe]:
+    return [recipes.load(name) for name in recipes.names()]
+
+
 def rows_of(number: int) -> dict[str, str]:
     """Return the recipes of a published table's rows, recipe -> row, in the order of the table."""
     order = list(dict.fromkeys(published.results(number)["model"]))
-    loaded = [recipes.load(name) for name in recipes.names()]
-    rows = {recipe.name: recipe.row for recipe in loaded if number in recipe.tables and recipe.row in order}
+    rows = {recipe.name: recipe.row for recipe in _recipes() if number in recipe.tables and recipe.row in order}
     return dict(sorted(rows.items(), key=lambda item: order.index(item[1])))
 
 
@@ -370,7 +376,7 @@ def within_minus_across(
     for pair in (("S1", "S3"), ("S2", "S4")):
         for name, model in rows.items():
             printed = [paper.get((model, scheme, scheme), float("nan")) for scheme in pair]
-            values = [printed[0] - printed[1]]
+            values = [printed[0] - printed[1], *[float("nan")] * 5]
             runs = [predictions[predictions["run_id"] == f"{name}-{scheme}-{scheme}"] for scheme in pair]
             if all(map(len, runs)):
                 scores = [metrics.score(run["y_true"], run["y_pred"])["macro_recall"] for run in runs]
@@ -379,67 +385,7 @@ def within_minus_across(
                     for i, run in enumerate(runs)
                 ]
                 gap = metrics.difference(*draws).set_index("metric").loc["macro_recall"]
-                values += [*scores, scores[0] - scores[1], gap["ci_low"], gap["ci_high"]]
+                values[1:] = [*scores, scores[0] - scores[1], gap["ci_low"], gap["ci_high"]]
             table.append((model, f"{pair[0]} - {pair[1]}", *(100 * value for value in values)))
     columns = ["model", "pair", "published drop", "within", "across", "drop", "low", "high"]
-    return pd.DataFrame(table).reindex(columns=range(len(columns))).set_axis(columns, axis=1)
-
-
-def recall_and_support(
-    predictions: pd.DataFrame, splits: pd.DataFrame, annotations: pd.DataFrame, name: str
-) -> pd.DataFrame:
-    """Join each class's recall under one recipe to its number of training points, within (S1) and across (S3) sources.
-
-    Returns
-    -------
-    DataFrame
-        ``setting``, ``label``, ``train`` (points of the class in the training part), ``n`` (test points), ``recall``.
-    """
-    labels = annotations.set_index("annotation_id")["label"]
-    parts = []
-    for scheme, setting in (("S1", "within sources (S1)"), ("S3", "across sources (S3)")):
-        run = predictions[predictions["run_id"] == f"{name}-{scheme}-{scheme}"]
-        train = splits.loc[(splits["scheme"] == scheme) & (splits["part"] == "train"), "annotation_id"]
-        counts = train.map(labels).value_counts()
-        table = metrics.per_class(run["y_true"], run["y_pred"])
-        table = table[(table["n"] > 0) & table["label"].isin(counts.index)]
-        parts.append(
-            table.assign(setting=setting, train=table["label"].map(counts))[
-                ["setting", "label", "train", "n", "recall"]
-            ]
-        )
-    return pd.concat(parts, ignore_index=True)
-
-
-def rare_and_common(support: pd.DataFrame) -> pd.DataFrame:
-    """Average the recall over the third of the classes with the fewest, and with the most, training points.
-
-    Parameters
-    ----------
-    support : DataFrame
-        From `recall_and_support`.
-    """
-    rows = []
-    for setting, table in support.groupby("setting", sort=False):
-        ordered = table.sort_values(["train", "label"])["recall"]
-        third = max(1, len(ordered) // 3)
-        rows.append((setting, ordered.iloc[:third].mean(), ordered.iloc[-third:].mean(), third))
-    return pd.DataFrame(rows, columns=["setting", "rare", "common", "classes"])
-
-
-def confused(predictions: pd.DataFrame, most: int = 10) -> pd.DataFrame:
-    """List the most frequent confusions of one run.
-
-    Returns
-    -------
-    DataFrame
-        ``truth``, ``taken for``, ``points``, ``of`` (points of that truth), ``share``.
-    """
-    cells = metrics.confusion(predictions["y_true"], predictions["y_pred"])
-    long = cells.stack().rename("points").reset_index().set_axis(["truth", "taken for", "points"], axis=1)
-    long["of"] = long["truth"].map(cells.sum(axis=1))
-    wrong = long[(long["truth"] != long["taken for"]) & (long["points"] > 0)]
-    wrong = wrong.assign(share=wrong["points"] / wrong["of"])
-    return wrong.sort_values(["points", "truth", "taken for"], ascending=[False, True, True], ignore_index=True).head(
-        most
-    )
+    return pd.DataFrame(table, columns=columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import combinations
+from itertools import combinations, product
 
 import pandas as pd
 from scipy import stats
@@ -436,17 +436,19 @@ def conventions(predictions: pd.DataFrame, rows: dict[str, str]) -> pd.DataFrame
         ``macro F1`` (mean of the classes' F1) and ``macro F1, harmonic`` (harmonic mean of macro precision and macro
         recall); ``micro recall`` and ``accuracy``; fractions.
     """
-    names = predictions["run_id"].str.rsplit("-", n=2, expand=True)
-    ours = predictions[names[0].isin(list(rows))]
+    runs = dict(list(predictions.groupby("run_id", sort=False)))
     table = []
-    for run, part in ours.groupby("run_id", sort=False):
-        recipe, train, test = str(run).rsplit("-", 2)
+    for (train, test), (recipe, model) in product(SETTINGS.values(), rows.items()):
+        run = f"{recipe}-{train}-{test}"
+        if run not in runs:
+            continue
+        part = runs[run]
         truth, union = (metrics.score(part["y_true"], part["y_pred"], over) for over in metrics.OVER)
         classes = set(part["y_true"].unique())
         table.append(
             {
                 "run_id": run,
-                "model": rows[recipe],
+                "model": model,
                 "setting": f"{train} / {COMMON_TEST.get(test, test)}",
                 "classes": len(classes),
                 "only predicted": len(set(part["y_pred"].unique()) - classes),

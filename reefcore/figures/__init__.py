@@ -8,8 +8,6 @@ from reefcore.figures.charts import (
     kept_again,
     long_tail,
     pair_agreement,
-    published_and_reproduced,
-    recall_by_support,
     source_funnel,
 )
 from reefcore.figures.colours import colour_neighbours, resolution_scatter, source_colours, source_densities
@@ -35,8 +33,6 @@ __all__ = [
     "matrices",
     "pair_agreement",
     "photo_sheet",
-    "published_and_reproduced",
-    "recall_by_support",
     "resolution_scatter",
     "results_table",
     "show",

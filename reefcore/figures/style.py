@@ -160,7 +160,8 @@ def show_table(
         return format(value, automatic if spec in (None, "+") else spec).replace("-", "−")
 
     numeric = [
-        pd.api.types.is_numeric_dtype(table[column]) or table[column].map(type).eq(Shown).all() for column in table
+        pd.api.types.is_numeric_dtype(table[column]) or all(isinstance(value, Shown) for value in table[column])
+        for column in table
     ]
     head = "".join(
         f'<th scope="col"{" class=number" if number else ""}>{html.escape(str(column))}</th>'
