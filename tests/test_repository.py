@@ -36,6 +36,7 @@ predictions fitting training inference
 metrics
 cover
 comparison
+ranking
 audit
 figures
 profiles
