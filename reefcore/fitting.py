@@ -76,7 +76,7 @@ class Fitted:
     def save(self, path: str | Path) -> Path:
         """Write a checkpoint: safetensors, with everything that `load` needs."""
         known = {
-            "recipe": dataclasses.asdict(self.recipe),
+            "recipe": dataclasses.asdict(self.learner.recipe),  # with nothing left to fetch
             "classes": self.classes,
             "families": self._families(),
             "history": self.history.to_dict("list"),
@@ -107,8 +107,8 @@ def load(path: str | Path) -> Fitted:
     try:
         values = {key: tuple(v) if isinstance(v, list) else v for key, v in known["recipe"].items()}
         recipe = Recipe(**values)
-        # Nothing is fetched, the weights are in the file; and no class counts are needed, as no loss is.
-        bare = dataclasses.replace(recipe, weights="scratch", loss=recipe.loss and "ce")
+        # No loss is needed any more, and so no counts of classes.
+        bare = dataclasses.replace(recipe, loss=recipe.loss and "ce")
         learner = learners.build(bare, known["classes"], families=known["families"])
         learner.load_state_dict(state)
     except (TypeError, RuntimeError) as error:

@@ -103,7 +103,7 @@ class TwoHeads(Classifier):
         self.families = sorted(set(of))
         self.weight = recipe.task_args["family_weight"]
         position = torch.tensor([self.families.index(family) for family in of])
-        self.register_buffer("membership", F.one_hot(position).float(), persistent=False)
+        self.register_buffer("membership", F.one_hot(position, len(self.families)).float(), persistent=False)
         self.family_head = nn.Linear(self.model.num_features, len(self.families))
         self.family_loss = _loss(recipe, None if counts is None else torch.tensor(counts).float() @ self.membership)
 
