@@ -19,6 +19,8 @@ CLIP = 1e-12  # a probability below this counts as this where its logarithm is t
 BINS = 15
 CHUNK = 200  # resamples at once
 OFF = 1e-3  # what the scores of a point may be off one: more is no rounding
+TRAVELS = ["setting", "temperature", "of the test", "ECE as given", "ECE rescaled", "ECE at best"]
+TRAVELS += ["threshold", "promised", "answered at home", "found", "answered"]
 METRICS = {"ece": "expected calibration error", "nll": "negative log-likelihood", "brier": "Brier score"}
 
 
@@ -76,6 +78,11 @@ def answers(rows: pd.DataFrame) -> Answers:
         stray = rows["y_pred"][answer < 0].iloc[0]
         raise ReefcoreError(f"run {run} predicts {stray} but has no scores of it", do=f"add the column {SCORE}{stray}")
     return Answers(p / total[:, None], truth, answer)
+
+
+def confident(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add the probability of the answer as a column ``confidence``; see `answers` for what is refused."""
+    return rows.assign(confidence=answers(rows).confidence)
 
 
 def scaled(said: Answers, temperature: float) -> Answers:
@@ -145,7 +152,10 @@ def reliability(said: Answers, bins: int = BINS) -> pd.DataFrame:
 
 
 def scores(said: Answers, photos, bins: int = BINS, n: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Score the probabilities of one run, with percentile intervals that resample whole photos.
+    """Score the probabilities of one run, with bootstrap intervals that resample whole photos.
+
+    The draws are shifted to have the score itself as their mean: resampling adds noise to every bin, and with it to the
+    calibration error.
 
     Parameters
     ----------
@@ -172,7 +182,8 @@ def scores(said: Answers, photos, bins: int = BINS, n: int = 1000, seed: int = 0
     weights = (rng.multinomial(k, np.full(k, 1 / k), min(CHUNK, n - start)) for start in range(0, n, CHUNK))
     drawn = np.vstack([sums.sum(axis=0), *(w @ sums for w in weights)])
     values = np.column_stack([np.abs(drawn[:, :-4]).sum(axis=1), drawn[:, -4:-1]]) / drawn[:, -1:]
-    low, high = np.quantile(values[1:], [0.025, 0.975], axis=0)
+    draws = values[1:] + (values[0] - values[1:].mean(axis=0))
+    low, high = np.maximum(np.quantile(draws, [0.025, 0.975], axis=0), 0)
     table = pd.DataFrame({"metric": [*METRICS, "accuracy"], "value": values[0], "ci_low": low, "ci_high": high})
     noise = pd.Series(confidence * (1 - confidence)).groupby(place).sum()
     table.attrs["ece_by_chance"] = float(np.sqrt(2 / np.pi * noise).sum() / len(right))
@@ -228,7 +239,8 @@ def before_and_after(
         for stage, said in both.items():
             table = scores(said, photos, bins, n, seed)
             lead = {"run": run, "points": len(rows), "unknown": (said.truth < 0).sum(), "temperature": fitted}
-            parts.append(table.assign(**lead, stage=stage, by_chance=table.attrs["ece_by_chance"]))
+            chance = np.where(table["metric"] == "ece", table.attrs["ece_by_chance"], np.nan)
+            parts.append(table.assign(**lead, stage=stage, by_chance=chance))
     columns = ["run", "points", "unknown", "temperature", "stage", "metric", "value", "ci_low", "ci_high", "by_chance"]
     return pd.concat(parts, ignore_index=True)[columns]
 
@@ -270,8 +282,8 @@ def promise(home: Answers, abroad: Answers, wanted: float = 0.9) -> dict[str, fl
     Returns
     -------
     dict
-        ``threshold`` (NaN where no threshold gives that accuracy), ``promised`` and ``found`` (accuracy from it on, at
-        home and on the test), ``answered at home``, ``answered`` (shares of the points from it on).
+        ``threshold`` (NaN where no threshold gives that accuracy), ``promised`` (accuracy from it on at home) and
+        ``answered at home`` (the share of the points from it on), ``found`` and ``answered`` (the same on the test).
     """
     order = np.argsort(-home.confidence, kind="stable")
     accuracy = np.cumsum(home.right[order]) / np.arange(1, len(order) + 1)
@@ -282,3 +294,51 @@ def promise(home: Answers, abroad: Answers, wanted: float = 0.9) -> dict[str, fl
         kept = where.confidence >= threshold
         result |= {accuracy_name: float(where.right[kept].mean()) if kept.any() else np.nan, share: float(kept.mean())}
     return result
+
+
+def settings(predictions: pd.DataFrame, run: str) -> dict[str, str]:
+    """Name the runs of one run's recipe, within sources and across: setting -> run; the run itself where none is there.
+
+    Settings are those of the paper's Table 3 with training set S1 or S3.
+    """
+    recipe = run.rsplit("-", 2)[0]
+    names = {"within sources (S1)": "S1-S1", "across sources (S3)": "S3-S3", "another region (W)": "S3-W"}
+    there = set(predictions["run_id"].unique())
+    found = {setting: f"{recipe}-{name}" for setting, name in names.items() if f"{recipe}-{name}" in there}
+    return found if run in found.values() else {run: run}
+
+
+def travels(
+    predictions: pd.DataFrame, validation: pd.DataFrame, runs: dict[str, str], wanted: float = 0.9, bins: int = BINS
+) -> pd.DataFrame:
+    """See what is left on the test of a temperature and a threshold that were set on validation points.
+
+    Parameters
+    ----------
+    predictions, validation : see `stages`
+    runs : dict
+        Setting -> run_id; runs without validation points are left out.
+    wanted : see `promise`
+    bins : see `scores`
+
+    Returns
+    -------
+    DataFrame
+        ``setting``, ``temperature``, ``of the test`` (the temperature that would have been best there), ``ECE as
+        given``, ``ECE rescaled``, ``ECE at best``, and the columns of `promise`.
+    """
+    lines = []
+    for setting, run in runs.items():
+        both, fitted = stages(predictions, validation, run)
+        if "rescaled" not in both:
+            continue
+        said, home = both["as given"], answers(validation[validation["run_id"] == f"{run.rpartition('-')[0]}-val"])
+        best = temperature(said)
+        errors = [_ece(a, bins) for a in (*both.values(), scaled(said, best))]
+        lines.append((setting, fitted, best, *errors, *promise(home, said, wanted).values()))
+    return pd.DataFrame(lines, columns=TRAVELS)
+
+
+def _ece(said: Answers, bins: int) -> float:
+    table = reliability(said, bins)
+    return float(np.average((table["accuracy"] - table["confidence"]).abs(), weights=table["n"]))

@@ -279,7 +279,7 @@ def examples(
     Parameters
     ----------
     rows : DataFrame
-        Predictions of one run, with a column ``confidence`` (see `reefcore.calibration.confidence`).
+        Predictions of one run, with a column ``confidence`` (see `reefcore.calibration.confident`).
     annotations : DataFrame
         All labelled points: what else lies within a patch is read from them.
     patch_ids : sequence of str

@@ -116,7 +116,7 @@ def reliability(table: pd.DataFrame) -> Figure:
     table : DataFrame
         Rows of `reefcore.calibration.reliability`, with ``setting`` (a panel each) and ``stage`` (a marker each).
     """
-    figure, panels = canvas(8, 4, columns=table["setting"].nunique())
+    figure, panels = canvas(8, 3.3, columns=table["setting"].nunique())
     for axes, (setting, rows) in zip(panels, table.groupby("setting", sort=False), strict=True):
         axes.plot([0, 100], [0, 100], color=GREY, lw=1, ls="--")
         for (stage, points), marker, colour in zip(rows.groupby("stage", sort=False), MARKERS, COLOURS, strict=False):
