@@ -1,20 +1,22 @@
-"""Square crops around annotated points, cut as CoralNet's pyspacer cuts them."""
+"""Square crops around annotated points, cut as CoralNet's pyspacer cuts them, and how a model reads them."""
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from PIL import Image
 from tqdm import tqdm
 
 from reefcore.errors import ReefcoreError
 from reefcore.images import decode, open_image, photo_path
 
-__all__ = ["crop", "cut", "open_image"]
+__all__ = ["ArrayPatches", "crop", "cut", "open_image", "resized", "statistics"]
 
 logger = logging.getLogger(__name__)
 
@@ -107,16 +109,12 @@ def cut(points: pd.DataFrame, photos: str | Path, size: int, workers: int = 2) -
 
     def cut_photo(group) -> str | None:
         (source, name), indices = group
-        try:
-            image, truncated = decode(photo_path(photos, source, name, flat))
-        except ReefcoreError as error:
-            reasons[indices] = error.what
-            return None
-        for i in indices:
-            if 0 <= rows[i] < image.shape[0] and 0 <= columns[i] < image.shape[1]:
-                patches[i] = crop(image, rows[i], columns[i], size)
+        found, truncated = of_photo(photo_path(photos, source, name, flat), rows[indices], columns[indices], size)
+        for i, patch in zip(indices, found, strict=True):
+            if isinstance(patch, str):
+                reasons[i] = patch
             else:
-                reasons[i] = _outside(rows[i], columns[i], *image.shape[:2])
+                patches[i] = patch
         return f"{source}/{name}" if truncated else None
 
     with ThreadPoolExecutor(workers) as pool:
@@ -135,3 +133,158 @@ def cut(points: pd.DataFrame, photos: str | Path, size: int, workers: int = 2) -
         )
         patches = patches[~bad]
     return patches, skipped
+
+
+def of_photo(path: str | Path, rows, columns, size: int) -> tuple[Iterator[np.ndarray | str], bool]:
+    """Decode a photo once and cut a patch about each of its points, one at a time; see `crop`.
+
+    Returns
+    -------
+    patches : iterator
+        For each point its patch, or the reason (str) why there is none.
+    truncated : bool
+        The photo ends early and is used as far as it goes.
+    """
+    try:
+        image, truncated = decode(path)
+    except ReefcoreError as error:
+        return iter([error.what] * len(rows)), False
+    height, width = image.shape[:2]
+    return (
+        crop(image, row, column, size)
+        if 0 <= row < height and 0 <= column < width
+        else _outside(row, column, height, width)
+        for row, column in zip(rows, columns, strict=True)
+    ), truncated
+
+
+class ArrayPatches:
+    """Patches of one array, in memory or memory-mapped, by their position in it.
+
+    `reefcore.shards.ShardPatches` is read alike.
+
+    Parameters
+    ----------
+    array : ndarray of uint8, shape (n, size, size, 3)
+    ids : sequence of str, length n
+        The annotation_id of each patch.
+
+    Attributes
+    ----------
+    ids : list of str
+    size : int
+        Side of a patch as it is kept, in pixels.
+    in_memory : bool
+        Whether reading is cheap enough to do without worker processes.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is not one id per patch, or the array holds no patches.
+    """
+
+    in_memory = True
+
+    def __init__(self, array: np.ndarray, ids):
+        if array.ndim != 4 or array.shape[1:] != (array.shape[1], array.shape[1], 3) or array.dtype != np.uint8:
+            raise ReefcoreError(
+                f"an array of {array.dtype}, shape {array.shape}, holds no patches",
+                do="give uint8, shape (n, size, size, 3)",
+            )
+        if len(ids) != len(array):
+            raise ReefcoreError(f"{len(array)} patches but {len(ids)} ids", do="build the patches again")
+        self.array, self.ids, self.size = array, list(ids), array.shape[1]
+
+    def read(self, positions, side: int) -> np.ndarray:
+        """Read patches.
+
+        Parameters
+        ----------
+        positions : sequence of int
+            In any order; one may come again.
+        side : int
+            Resized to this many pixels, see `resized`.
+
+        Returns
+        -------
+        ndarray of uint8, shape (len(positions), side, side, 3)
+            A copy.
+
+        Raises
+        ------
+        ReefcoreError
+            Where a position is outside 0..n-1, or `side` below 1.
+        """
+        positions = inside(positions, len(self.ids), side)
+        if side == self.size:
+            return np.asarray(self.array[positions])
+        return stacked((resized(self.array[position], side) for position in positions), len(positions), side)
+
+
+def inside(positions, n: int, side: int) -> np.ndarray:
+    """Check what a `read` is asked for, before the first patch is touched; return the positions as an array."""
+    positions = np.asarray(positions, dtype=np.int64)
+    wrong = positions[(positions < 0) | (positions >= n)]
+    if len(wrong):
+        raise ReefcoreError(f"there is no patch at position {wrong[0]} of {n}", do="positions count from 0")
+    if side < 1:
+        raise ReefcoreError(f"a patch of {side} pixels cannot be read", do="ask for a side of at least 1")
+    return positions
+
+
+def stacked(patches, n: int, side: int) -> np.ndarray:
+    """Stack `n` patches of one side as they come."""
+    stack = np.empty((n, side, side, 3), dtype=np.uint8)
+    for i, patch in enumerate(patches):
+        stack[i] = patch
+    return stack
+
+
+def resized(patch: np.ndarray, side: int) -> np.ndarray:
+    """Resize a patch to a side in pixels: bilinear, and antialiased where it becomes smaller (Pillow's, as timm's)."""
+    if len(patch) == side:
+        return patch
+    return np.asarray(Image.fromarray(patch).resize((side, side), Image.Resampling.BILINEAR))
+
+
+def statistics(patches, positions, seed: int = 0, most: int = 20_000) -> pd.DataFrame:
+    """Compute what patches are normalised by: mean and standard deviation of each channel.
+
+    The paper normalises by those of its training part (appendix A.3).
+
+    Parameters
+    ----------
+    patches : ArrayPatches or ShardPatches
+    positions : sequence of int
+        The patches of the training part.
+    seed : int
+        Of the draw where there are more than `most`.
+    most : int
+        Patches looked at; every pixel of them counts, exactly.
+
+    Returns
+    -------
+    DataFrame
+        ``channel`` (red, green, blue), ``mean``, ``std`` (over pixels; fractions of 255), ``n`` (patches).
+
+    Raises
+    ------
+    ReefcoreError
+        Without a patch, or with a position that has none.
+    """
+    positions = np.asarray(positions, dtype=np.int64)
+    if not len(positions):
+        raise ReefcoreError("there is no patch to take statistics of", do="give positions of at least one")
+    if len(positions) > most:
+        positions = np.random.default_rng(seed).choice(positions, most, replace=False)
+    positions, total, squares = np.sort(positions), np.zeros(3), np.zeros(3)
+    for start in range(0, len(positions), 64):
+        levels = patches.read(positions[start : start + 64], patches.size).reshape(-1, 3).astype(np.float64)
+        total += levels.sum(axis=0)  # whole numbers below 2**53: exact, in any order
+        squares += np.einsum("ij,ij->j", levels, levels)
+    pixels = len(positions) * patches.size**2
+    mean = total / pixels
+    std = np.sqrt(squares / pixels - mean**2)
+    return pd.DataFrame(
+        {"channel": ["red", "green", "blue"], "mean": mean / 255, "std": std / 255, "n": len(positions)}
+    )

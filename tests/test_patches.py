@@ -238,6 +238,58 @@ def test_cut_of_nothing_is_empty(tmp_path):
     assert got.shape == (0, 8, 8, 3) and skipped.empty
 
 
+@pytest.fixture
+def array(tmp_path):
+    np.save(tmp_path / "patches.npy", np.stack([noise(16, 16, i) for i in range(5)]))
+    return patches.ArrayPatches(np.load(tmp_path / "patches.npy", mmap_mode="r"), list("abcde"))
+
+
+def test_patches_are_read_by_position_in_any_order_and_again(array):
+    assert array.ids == list("abcde") and array.size == 16 and array.in_memory
+    got = array.read([3, 0, 3], 16)
+    assert np.array_equal(got, np.stack([noise(16, 16, i) for i in (3, 0, 3)]))
+    got[:] = 0  # a copy
+    assert array.read([3], 16).any() and array.read([], 8).shape == (0, 8, 8, 3)
+
+
+def test_resizing_averages_and_keeps_the_middle(array):
+    checks = np.indices((16, 16)).sum(axis=0)[:, :, None].repeat(3, axis=2) % 2 * 255
+    assert np.ptp(patches.resized(checks.astype(np.uint8), 4)[1:-1, 1:-1].astype(int)) <= 2  # no alias of the pattern
+    assert array.read([1, 2], 8).shape == (2, 8, 8, 3) and array.read([1], 40).dtype == np.uint8
+    assert np.array_equal(array.read([2], 8)[0], array.read([0, 2], 8)[1])
+    half = np.zeros((16, 16, 3), np.uint8)
+    half[:, 8:] = 200
+    small = patches.resized(half, 8)
+    assert np.array_equal(small, 200 - small[:, ::-1])
+
+
+@pytest.mark.parametrize("positions, side", [([5], 8), ([0, -1], 8), ([0], 0)])
+def test_positions_without_a_patch_are_refused(array, positions, side):
+    with pytest.raises(ReefcoreError, match=r"no patch at position|of 0 pixels"):
+        array.read(positions, side)
+
+
+def test_an_array_of_patches_must_be_one(array):
+    for wrong, ids in ((array.array, ["a"]), (array.array[0], ["a"] * 16), (np.zeros((1, 4, 4, 3)), ["a"])):
+        with pytest.raises(ReefcoreError, match=r"ids|holds no patches"):
+            patches.ArrayPatches(wrong, ids)
+
+
+def test_statistics_are_those_of_every_pixel(array):
+    got = patches.statistics(array, [4, 1, 2])
+    pixels = np.asarray(array.array)[[1, 2, 4]] / 255
+    assert got["channel"].tolist() == ["red", "green", "blue"] and set(got["n"]) == {3}
+    assert np.allclose(got["mean"], pixels.mean(axis=(0, 1, 2))) and np.allclose(got["std"], pixels.std(axis=(0, 1, 2)))
+    drawn = patches.statistics(array, range(5), seed=1, most=2)
+    assert set(drawn["n"]) == {2} and drawn.equals(patches.statistics(array, range(5), seed=1, most=2))
+    means = {patches.statistics(array, range(5), seed=seed, most=2)["mean"][0] for seed in range(8)}
+    assert len(means) > 1 and all(np.isclose(mean, 0.5, atol=0.1) for mean in means)
+    with pytest.raises(ReefcoreError, match="no patch to take"):
+        patches.statistics(array, [])
+    with pytest.raises(ReefcoreError, match="position 9"):
+        patches.statistics(array, [9])
+
+
 def test_contact_sheet_shows_every_patch_with_its_label():
     figure = contact_sheet(
         np.stack([noise(16, 16, i) for i in range(5)]), list("abcde"), columns=2, title="T", mark=True

@@ -26,10 +26,12 @@ curation review
 bulk attribution
 splits
 geography
-covariates patches
+covariates patches shards
 croissant selection
 sample
 recipes losses
+weights
+learners pretraining vision_language
 predictions fitting training
 metrics
 cover

@@ -1,174 +1,341 @@
-"""Recipes: how one model is trained, as a YAML file per row of a published table, checked before anything runs.
+"""Recipes: how one model is trained, as one YAML file per row of a published table, checked before anything runs.
 
-The recipes here with `profile: sample` are tiny siblings of the families in the paper's Table 3, sized for two CPU
-cores. Their ranking says nothing about the paper's models; `paper_row` says beside which row they are shown.
+A file gives ``row``, ``tables``, ``schemes`` and ``task``, then settings: at the top for both sizes, under ``full`` as
+the paper trains, under ``sample`` as a tiny sibling that learns the synthetic sample on a CPU. ``extends`` names a
+recipe whose values stand where a file has none. ``sources`` says, key by key, where the full value comes from: the
+paper's section, the authors' published code, timm's model card, or "chosen" where nobody states it.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import get_args, get_origin, get_type_hints
 
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_settings
+from reefcore.losses import NAMES as LOSSES
+from reefcore.losses import soft_targets
+
+FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way to train one model; a YAML file has the same keys (`name` is the file's name).
+    """One way to train one model.
 
     Attributes
     ----------
-    name, profile, paper_row : str
-        The recipe, the size it is made for (``sample``, ``full``), and the row of the paper's Table 3 it belongs to.
-    model : str
-        A name of timm; `model_args` are passed to ``timm.create_model``.
-    pretrained : bool
-        Start from timm's weights, which timm downloads.
+    name, size : str
+        The file's name; ``sample`` or ``full``.
+    row : str
+        The row's name in the published tables.
+    tables : tuple of int
+        The published tables that have this row.
+    schemes : tuple of {'S1', 'S2', 'S3', 'S4'}
+        The training sets that the paper trains it on; empty for pretraining.
+    task : {'genus', 'family', 'genus_family', 'masked'}
+        What is learnt; ``masked`` is pretraining by a masked autoencoder (doi 10.1109/CVPR52688.2022.01553).
+    task_args : dict
+        genus_family: family_weight (of the family head's loss). masked: mask_ratio in (0, 1), decoder_dim,
+        decoder_depth, decoder_heads. genus by open_clip: local_loss, gather_with_grad (of ``open_clip.ClipLoss``).
+    library : {'timm', 'open_clip'}
+    model, model_args : str, dict
+        The model's name there (its pretrained tag included) and further arguments of it.
+    weights : str
+        What training starts from: ``scratch``, ``hub`` (the model's own, downloaded), ``recipe:NAME`` (what a
+        pretraining recipe learnt) or a ``.safetensors`` file.
     input_size : int
-        Side of the model's input in pixels; patches of another size are resized (antialiased bilinear).
+        Side of the model's input in pixels.
     mean, std : tuple of 3 floats
-        Of the training images in 0..1, per channel, for normalisation.
+        Per channel, of pixels in 0..1, for normalisation.
     epochs, batch_size : int
+        Patches per step and process.
     optimiser : {'adamw', 'sgd'}
-        SGD has Nesterov momentum 0.9.
-    lr, weight_decay : float
-        Biases and one-dimensional weights are not decayed.
+        SGD has Nesterov momentum 0.9; `betas` are AdamW's.
+    lr, weight_decay, layer_decay, clip_grad : float
+        `lr` is the peak and is not scaled by the batch; `layer_decay` multiplies it once per layer below the head (1:
+        not at all); `clip_grad` bounds the gradient's norm (0: not).
     schedule : {'cosine', 'constant'}
-        Of the learning rate, per step, after a linear warm-up over `warmup_epochs`; cosine ends at zero.
-    label_smoothing, drop_path : float
-        In [0, 1); a `drop_path` of 0 is not passed to the model.
-    horizontal_flip, vertical_flip, rotate_90 : bool
-        Each patch is flipped with probability 0.5, and turned by 0, 90, 180 or 270 degrees.
+        Of the learning rate after a linear warm-up over `warmup_epochs`; cosine ends at zero.
+    loss : str
+        One of `reefcore.losses.NAMES` with its `beta`, `gamma` and `alpha`; '' where the task has its own.
+    label_smoothing, drop_path, ema : float
+        In [0, 1); `ema` is the decay of averaged weights (0: none).
+    horizontal_flip, vertical_flip, random_erasing : float
+        Probabilities; `quarter_turns` (bool) turns by 0, 90, 180 or 270 degrees.
     colour_jitter : float
-        Each patch is multiplied by a gain, and each of its channels by another, uniform in 1 -+ this; in [0, 1).
-    train_per_class, val_per_class : int
-        At most that many patches per class, drawn with the seed; 0 takes all. Evaluation always takes all test patches.
-    min_per_class : int
-        Rarer classes are repeated up to that many patches per epoch; 0 repeats none.
+        Brightness, contrast and saturation vary by 1 -+ this; in [0, 1).
+    randaugment : str
+        timm's description of RandAugment; '' for none.
+    mixup, cutmix : float
+        Their alpha; 0 for none.
+    amp : {'off', 'fp16', 'bf16'}
+        Mixed precision. `channels_last` (bool) is the memory format.
+    train_per_class, val_per_class, min_per_class : int
+        At most that many patches per class are drawn (0: all); rarer classes are repeated up to `min_per_class`.
     """
 
     name: str
-    profile: str
-    paper_row: str
+    size: str
+    row: str
+    tables: tuple[int, ...]
+    schemes: tuple[str, ...]
+    task: str
+    task_args: dict
+    library: str
     model: str
     model_args: dict
-    pretrained: bool
+    weights: str
     input_size: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
     epochs: int
     batch_size: int
     optimiser: str
+    betas: tuple[float, float]
     lr: float
     weight_decay: float
+    layer_decay: float
+    clip_grad: float
     schedule: str
     warmup_epochs: float
+    loss: str
+    beta: float
+    gamma: float
+    alpha: float
     label_smoothing: float
     drop_path: float
-    horizontal_flip: bool
-    vertical_flip: bool
-    rotate_90: bool
+    ema: float
+    horizontal_flip: float
+    vertical_flip: float
+    quarter_turns: bool
     colour_jitter: float
+    randaugment: str
+    random_erasing: float
+    mixup: float
+    cutmix: float
+    amp: str
+    channels_last: bool
     train_per_class: int
     val_per_class: int
     min_per_class: int
 
 
-CHOICES = {"profile": ("sample", "full"), "optimiser": ("adamw", "sgd"), "schedule": ("cosine", "constant")}
-POSITIVE = ("input_size", "epochs", "batch_size", "lr")
-FRACTIONS = ("label_smoothing", "drop_path", "colour_jitter")
-NOT_NEGATIVE = ("weight_decay", "warmup_epochs", "train_per_class", "val_per_class", "min_per_class")
+KEYS = [field.name for field in fields(Recipe)][2:]  # of a file; name and size are not written in it
+HEADER = ("row", "tables", "schemes", "task")  # what a recipe is; every other key is a setting
+SETTINGS = [key for key in KEYS if key not in HEADER]
+SECTIONS = {"full": SETTINGS, "sample": SETTINGS, "sources": SETTINGS}
+CHOICES = {
+    "schemes": ("S1", "S2", "S3", "S4"),
+    "library": ("timm", "open_clip"),
+    "optimiser": ("adamw", "sgd"),
+    "schedule": ("cosine", "constant"),
+    "loss": (*LOSSES, ""),
+    "amp": ("off", "fp16", "bf16"),
+}
+INTERVALS = {
+    "(0, inf)": "input_size epochs lr alpha",
+    "[0, inf)": "weight_decay clip_grad warmup_epochs gamma mixup cutmix train_per_class val_per_class min_per_class",
+    "[0, 1)": "betas beta label_smoothing drop_path ema colour_jitter",
+    "[0, 1]": "mean horizontal_flip vertical_flip random_erasing",
+    "(0, 1]": "std layer_decay",
+    "[2, inf)": "batch_size",  # batch normalisation needs two patches
+}
+#: What each task and library take: their task_args, each with its type and interval.
+TASKS = {
+    ("genus", "timm"): {},
+    ("family", "timm"): {},
+    ("genus_family", "timm"): {"family_weight": (float, "(0, inf)")},
+    ("genus", "open_clip"): {"local_loss": (bool, "[0, 1]"), "gather_with_grad": (bool, "[0, 1]")},
+    ("masked", "timm"): {
+        "mask_ratio": (float, "(0, 1)"),
+        "decoder_dim": (int, "(0, inf)"),
+        "decoder_depth": (int, "(0, inf)"),
+        "decoder_heads": (int, "(0, inf)"),
+    },
+}
+RANDAUGMENT = r"rand(-((m|n|mmax)\d+|(p|mstd)\d+\.?\d*|inc[01]|t[a-z]+))*"  # as timm.data.rand_augment_transform reads
 
 
 def names() -> list[str]:
     """List the recipes that travel with the library."""
-    return sorted(path.stem for path in Path(__file__).parent.glob("*.yaml"))
+    return sorted(path.stem for path in FOLDER.glob("[!_]*.yaml"))
 
 
-def load(name_or_path: str | Path, changes: dict | None = None) -> Recipe:
+def load(name_or_path: str | Path, size: str = "sample", changes: dict | None = None) -> Recipe:
     """Read and check a recipe.
 
     Parameters
     ----------
     name_or_path : str or path
         One of `names`, or a YAML file.
+    size : {'sample', 'full'}
     changes : dict, optional
         Keys and values that stand in for the file's own, and are checked as they are.
 
     Raises
     ------
     ReefcoreError
-        Naming the file and the key: where the file is missing or no YAML mapping, a key is unknown, missing, of the
-        wrong type or out of its range, or two keys cannot go together.
+        Naming the file and the key: where a file is missing or no YAML mapping, `extends` goes round in a circle, a key
+        is unknown, missing, of the wrong type or out of its range, or two keys cannot go together.
     """
-    path, values = read_settings(name_or_path, Path(__file__).parent, "recipe")
-    if "name" in values:
-        raise ReefcoreError("the key 'name' is not set in the file", path, "a recipe is named as its file")
-    recipe = _typed({"name": path.stem, **values, **(changes or {})}, path)
+    if size not in ("sample", "full"):
+        raise ReefcoreError(f"there is no size {size!r} of a recipe", do="choose sample or full")
+    chain = _chain(name_or_path)
+    path = chain[-1][0]
+    values = {}
+    for _, file in chain:
+        values |= {key: file[key] for key in KEYS if key in file} | file.get(size, {})
+    values |= changes or {}
+    _known(values, KEYS, path)
+    for key in KEYS:
+        if key not in values:
+            do = f"set it at the top, under {size}, or in a recipe that this one extends"
+            raise ReefcoreError(f"the key {key!r} is missing", path, do)
+    hints = get_type_hints(Recipe)
+    checked = {key: _value(key, values[key], hints[key], path) for key in KEYS}
+    recipe = Recipe(name=path.stem, size=size, **checked)
     _consistent(recipe, path)
     return recipe
 
 
-def _typed(values: dict, path: Path) -> Recipe:
-    """Make a Recipe of a file's values, refusing unknown and missing keys and wrong types."""
-    hints = get_type_hints(Recipe)
-    unknown = [str(key) for key in values if key not in hints]
-    if unknown:
-        raise ReefcoreError(
-            f"unknown key {unknown[0]!r}", path, f"the keys are {', '.join(f.name for f in fields(Recipe))}"
-        )
-    missing = [key for key in hints if key not in values]
-    if missing:
-        raise ReefcoreError(f"the key {missing[0]!r} is missing", path, "every choice is written down in the recipe")
-    checked = {}
-    for key, kind in hints.items():
-        value = values[key]
-        if get_origin(kind) is tuple:
-            inner = get_args(kind)[0]
-            if not (isinstance(value, list) and len(value) == 3 and all(_is(v, inner) for v in value)):
-                raise ReefcoreError(f"{key} must be a list of three numbers, not {value!r}", path)
-            checked[key] = tuple(float(v) for v in value)
-        elif _is(value, kind):
-            checked[key] = kind(value)
-        else:
-            raise ReefcoreError(f"{key} must be of type {kind.__name__}, not {value!r}", path)
-    return Recipe(**checked)
+def files(name_or_path: str | Path) -> list[Path]:
+    """List the files a recipe is read from: those it extends, the farthest first, and its own last."""
+    return [path for path, _ in _chain(name_or_path)]
 
 
-def _is(value, kind: type) -> bool:
-    """Tell whether a YAML value is of a type; a whole number is a float too, but true is no number."""
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
+def sources(name_or_path: str | Path) -> dict[str, str]:
+    """Say where the full value of each setting comes from; a value without a source is a choice of its file."""
+    said = {}
+    for path, file in _chain(name_or_path):
+        own = {**file, **file.get("full", {})}
+        said |= {key: f"chosen: in {path.name}" for key in SETTINGS if key in own} | file.get("sources", {})
+    return said
+
+
+def _chain(name_or_path: str | Path) -> list[tuple[Path, dict]]:
+    """Read a recipe's file and those it extends, the farthest first, and check their keys."""
+    if Path(name_or_path).suffix not in (".yaml", ".yml") and name_or_path not in (known := names()):
+        do = f"choose from {', '.join(known)}, or name a file"
+        raise ReefcoreError(f"there is no recipe {str(name_or_path)!r}", do=do)
+    chain = []
+    while True:
+        path, values = read_settings(name_or_path, FOLDER, "recipe")
+        _known(values, [*KEYS, "extends", *SECTIONS], path)
+        for section, allowed in SECTIONS.items():
+            if not isinstance(values.get(section, {}), dict):
+                raise ReefcoreError(f"{section} must be a list of `key: value` lines", path)
+            _known(values.get(section, {}), allowed, path, f" under {section}")
+        chain.insert(0, (path, values))
+        if (parent := values.get("extends")) is None:
+            return chain
+        name_or_path = _beside(path, parent)
+        if name_or_path is None:
+            raise ReefcoreError(f"extends: there is no recipe {parent!r}", path, "name one beside it or of the library")
+        if any(name_or_path.samefile(file) for file, _ in chain):
+            raise ReefcoreError(f"extends: {parent} leads back to where it came from", path, "break the circle")
+
+
+def _beside(path: Path, name: str) -> Path | None:
+    """Find the recipe that a file names: beside the file, or in the library."""
+    return next((file for folder in (path.parent, FOLDER) if (file := folder / f"{name}.yaml").exists()), None)
+
+
+def _known(values: dict, allowed: list[str], path: Path, section: str = "") -> None:
+    """Refuse keys that have no meaning."""
+    for key in values:
+        if key in ("name", "size"):
+            raise ReefcoreError(f"the key {key!r} is not set in the file", path, "a recipe is named as its file")
+        if key not in allowed:
+            raise ReefcoreError(f"unknown key {key!r}{section}", path, f"the keys are {', '.join(allowed)}")
+
+
+def _value(key: str, value, kind: type, path: Path):
+    """Check the type of a value; a whole number is a float too, but true is no number."""
+    if get_origin(kind) is tuple:
+        inner = get_args(kind)
+        if not isinstance(value, list | tuple) or (inner[-1] is not Ellipsis and len(value) != len(inner)):
+            what = "a list" if inner[-1] is Ellipsis else f"a list of {len(inner)} numbers"
+            raise ReefcoreError(f"{key} must be {what}, not {value!r}", path)
+        return tuple(_value(key, one, inner[0], path) for one in value)
+    if isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool):
+        return kind(value)
+    exponent = kind is float and isinstance(value, str) and re.fullmatch(r"[-+.\d]+[eE][-+]?\d+", value)
+    do = "write the number with a point and a signed exponent, such as 1.0e-4" if exponent else None
+    raise ReefcoreError(f"{key} must be of type {kind.__name__}, not {value!r}", path, do)
 
 
 def _consistent(recipe: Recipe, path: Path) -> None:
     """Refuse values out of range and combinations that cannot be."""
 
-    def refuse(key: str, wrong: str):
-        raise ReefcoreError(f"{key} {wrong}", path)
+    def refuse(wrong: str, do: str | None = None):
+        raise ReefcoreError(wrong, path, do)
+
+    def bounded(key: str, values, interval: str):
+        low, high = map(float, interval[1:-1].split(", "))
+        for value in values if isinstance(values, tuple) else (values,):
+            inside = (
+                low < value < high or (value == low and interval[0] == "[") or (value == high and interval[-1] == "]")
+            )
+            if not inside:
+                refuse(f"{key} must lie in {interval}, not {value}")
 
     for key, choices in CHOICES.items():
-        if getattr(recipe, key) not in choices:
-            refuse(key, f"must be one of {', '.join(choices)}, not {getattr(recipe, key)!r}")
-    for key in POSITIVE:
-        if not getattr(recipe, key) > 0:
-            refuse(key, f"must be above 0, not {getattr(recipe, key)}")
-    for key in FRACTIONS:
-        if not 0 <= getattr(recipe, key) < 1:
-            refuse(key, f"must lie in [0, 1), not {getattr(recipe, key)}")
-    for key in NOT_NEGATIVE:
-        if not getattr(recipe, key) >= 0:
-            refuse(key, f"must be at least 0, not {getattr(recipe, key)}")
-    if not all(0 < value <= 1 for value in recipe.std) or not all(0 <= value <= 1 for value in recipe.mean):
-        refuse("mean and std", "are those of pixels in 0..1, and std is above 0")
-    if recipe.batch_size < 2:
-        refuse("batch_size", "must be at least 2: batch normalisation needs two patches")
+        given = getattr(recipe, key)
+        for value in given if isinstance(given, tuple) else (given,):
+            if value not in choices:
+                refuse(f"{key} must be one of {', '.join(map(repr, choices))}, not {value!r}")
+    for interval, keys in INTERVALS.items():
+        for key in keys.split():
+            bounded(key, getattr(recipe, key), interval)
+    if (recipe.task, recipe.library) not in TASKS:
+        refuse(f"task {recipe.task!r} with library {recipe.library!r} is none of {', '.join(map(' by '.join, TASKS))}")
+    arguments = TASKS[recipe.task, recipe.library]
+    if set(recipe.task_args) != set(arguments):
+        refuse(f"task_args of task {recipe.task} must set {', '.join(arguments) or 'nothing'} and no more")
+    for key, (kind, interval) in arguments.items():
+        bounded(f"task_args {key}", _value(f"task_args {key}", recipe.task_args[key], kind, path), interval)
+    if recipe.task == "masked" and recipe.task_args["decoder_dim"] % recipe.task_args["decoder_heads"]:
+        refuse("task_args decoder_dim must be a multiple of decoder_heads")
+    soft = [key for key in ("label_smoothing", "mixup", "cutmix") if getattr(recipe, key)]
+    if recipe.task == "masked" or recipe.library == "open_clip":
+        if recipe.loss or soft:
+            refuse(f"{(soft or ['loss'])[0]} means nothing here: {recipe.task} by {recipe.library} has its own loss")
+    elif not recipe.loss:
+        refuse(f"loss must be one of {', '.join(LOSSES)}, not empty")
+    elif soft and not soft_targets(recipe.loss):
+        refuse(f"{soft[0]} mixes the classes of a patch, for which loss {recipe.loss} is not defined", "set it to 0")
+    for key, none in (("layer_decay", 1), ("drop_path", 0)):
+        if recipe.library == "open_clip" and getattr(recipe, key) != none:
+            refuse(f"{key} must be {none}: it is not known to models of open_clip")
+    if recipe.randaugment and not re.fullmatch(RANDAUGMENT, recipe.randaugment):
+        refuse(f"randaugment {recipe.randaugment!r} is not as timm writes it", "such as rand-m7-mstd0.5-inc1, or ''")
     if recipe.warmup_epochs >= recipe.epochs:
-        refuse("warmup_epochs", f"({recipe.warmup_epochs:g}) must be below epochs ({recipe.epochs})")
+        refuse(f"warmup_epochs ({recipe.warmup_epochs:g}) must be below epochs ({recipe.epochs})")
     if recipe.train_per_class and recipe.min_per_class > recipe.train_per_class:
-        refuse("min_per_class", f"({recipe.min_per_class}) exceeds train_per_class ({recipe.train_per_class})")
+        refuse(f"min_per_class ({recipe.min_per_class}) exceeds train_per_class ({recipe.train_per_class})")
     if clash := {"num_classes", "pretrained", "drop_path_rate", "in_chans"} & set(recipe.model_args):
-        refuse("model_args", f"may not set {', '.join(sorted(clash))}, which other keys and the data decide")
+        refuse(f"model_args may not set {', '.join(sorted(clash))}, which other keys and the data decide")
+    _weights(recipe, path, refuse)
+
+
+def _weights(recipe: Recipe, path: Path, refuse) -> None:
+    """Check where training starts from; a pretraining recipe must have learnt the same encoder."""
+    kind, _, name = recipe.weights.partition(":")
+    if kind != "recipe":
+        if kind not in ("scratch", "hub") and not recipe.weights.endswith(".safetensors"):
+            refuse(f"weights must be scratch, hub, recipe:NAME or a .safetensors file, not {recipe.weights!r}")
+        return
+    if recipe.task == "masked" or recipe.library == "open_clip":
+        refuse(f"weights {recipe.weights!r} are for timm models that are fine-tuned")
+    if (file := _beside(path, name)) is None:
+        refuse(f"weights: there is no recipe {name!r}")
+    task = {key: value for _, values in _chain(file) for key, value in values.items()}.get("task")
+    if task != "masked":
+        refuse(f"weights: {name} is no pretraining recipe (its task is {task})", "name one of task masked")
+    pretraining = load(file, recipe.size)
+    for key in ("model", "model_args", "input_size"):
+        if getattr(pretraining, key) != getattr(recipe, key):
+            refuse(f"{key} must be that of weights {name}, {getattr(pretraining, key)!r}")

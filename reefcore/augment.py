@@ -1,0 +1,125 @@
+"""What a recipe does to patches before a model sees them: timm's and torchvision's own parts, in one order. Imports torch.
+
+An image-wise part (colour jitter, RandAugment) works on 8-bit images one by one; the rest works on whole batches: flips,
+quarter turns, normalisation, random erasing, then mixup or cutmix.
+"""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+
+from reefcore.errors import ReefcoreError
+from reefcore.recipes import Recipe
+
+
+class Augmentation:
+    """The augmentation of a recipe.
+
+    Random numbers come from the global generators of Python, numpy and torch, as timm's parts take theirs there; the
+    trainer seeds them once per epoch.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    classes : int
+        How many there are: mixup and cutmix turn targets into shares of them.
+    """
+
+    def __init__(self, recipe: Recipe, classes: int):
+        self.recipe = recipe
+        self.image_wise = bool(recipe.colour_jitter or recipe.randaugment)
+        self._steps = self._image_steps()
+        self._erase = self._mix = None
+        if recipe.random_erasing:
+            from timm.data.random_erasing import RandomErasing
+
+            self._erase = RandomErasing(recipe.random_erasing, mode="pixel", device="cpu")
+        if recipe.mixup or recipe.cutmix:
+            from timm.data import Mixup
+
+            self._mix = Mixup(
+                recipe.mixup, recipe.cutmix, label_smoothing=recipe.label_smoothing, num_classes=max(classes, 1)
+            )
+
+    def _image_steps(self) -> list:
+        steps = []
+        if self.recipe.colour_jitter:
+            from torchvision.transforms import ColorJitter
+
+            # timm's own script leaves colour jitter out where RandAugment is on; the paper names both, so both act here.
+            steps.append(ColorJitter(*[self.recipe.colour_jitter] * 3))
+        if self.recipe.randaugment:
+            from timm.data.auto_augment import rand_augment_transform
+
+            fill = tuple(round(255 * value) for value in self.recipe.mean)
+            options = {"translate_const": int(self.recipe.input_size * 0.45), "img_mean": fill}
+            try:
+                steps.append(rand_augment_transform(self.recipe.randaugment, options))
+            except (AssertionError, ValueError) as error:
+                raise ReefcoreError(
+                    f"timm cannot read randaugment: {self.recipe.randaugment!r} ({error})", f"recipe {self.recipe.name}"
+                ) from None
+        return steps
+
+    def image(self, image: np.ndarray) -> np.ndarray:
+        """Change one 8-bit image, shape (size, size, 3)."""
+        from PIL import Image
+
+        changed = Image.fromarray(image)
+        for step in self._steps:
+            changed = step(changed)
+        return np.asarray(changed)
+
+    def batch(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Change and normalise a batch.
+
+        Parameters
+        ----------
+        x : Tensor of uint8, shape (n, 3, size, size)
+        target : Tensor of int64, shape (n,)
+
+        Returns
+        -------
+        x : Tensor of float32, shape (n, 3, size, size)
+        target : Tensor
+            As given, or shares of the classes, shape (n, classes), after mixup or cutmix.
+        """
+        recipe, n = self.recipe, len(x)
+
+        def some(probability: float) -> torch.Tensor:
+            return (torch.rand(n) < probability).to(x.device).view(n, 1, 1, 1)
+
+        for probability, axis in ((recipe.horizontal_flip, 3), (recipe.vertical_flip, 2)):
+            if probability:
+                x = torch.where(some(probability), x.flip(axis), x)
+        if recipe.quarter_turns:  # a quarter turn of half of them, half a turn of half: all four, equally often
+            x = torch.where(some(0.5), x.transpose(2, 3).flip(2), x)
+            x = torch.where(some(0.5), x.flip((2, 3)), x)
+        x = normalised(x, recipe)
+        if self._erase is not None:
+            self._erase.device = x.device
+            x = self._erase(x)
+        if self._mix is not None and n > 1:
+            if n % 2:  # timm mixes pairs
+                x, target = x[:-1], target[:-1]
+            x, target = self._mix(x, target)
+        return x, target
+
+
+def normalised(x: torch.Tensor, recipe: Recipe | SimpleNamespace) -> torch.Tensor:
+    """Give 8-bit patches (n, 3, size, size) as floats with the recipe's mean and standard deviation taken out."""
+    mean, std = (torch.tensor(values, device=x.device).view(1, 3, 1, 1) * 255 for values in (recipe.mean, recipe.std))
+    layout = torch.channels_last if recipe.channels_last else torch.contiguous_format
+    return ((x.float() - mean) / std).contiguous(memory_format=layout)
+
+
+def seed_all(*key: int) -> None:
+    """Seed the global generators of Python, numpy and torch from a key of whole numbers."""
+    state = np.random.SeedSequence(key).generate_state(3)
+    random.seed(int(state[0]))
+    np.random.seed(int(state[1]))
+    torch.manual_seed(int(state[2]))

@@ -1,0 +1,157 @@
+"""Weights: pretrained ones from the Hugging Face hub or a file, and checkpoints of our own as safetensors.
+
+Nothing falls back to random weights in silence: only ``weights: scratch`` trains from scratch. Imports torch.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from reefcore.errors import ReefcoreError
+from reefcore.files import atomic
+
+SCRATCH = "to train from scratch, say weights: scratch"
+TIMM_FILES = ("model.safetensors", "pytorch_model.bin")
+
+
+def save(state: dict[str, torch.Tensor], path: str | Path, metadata: dict | None = None) -> Path:
+    """Write tensors and what is known about them to a safetensors file, whole or not at all.
+
+    Parameters
+    ----------
+    state : dict of tensors
+        As of ``state_dict()``; tensors that share memory are written apart.
+    path : path
+    metadata : dict, optional
+        Anything JSON can hold.
+    """
+    from safetensors.torch import save_file
+
+    apart = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in state.items()}
+    with atomic(path) as temporary:
+        save_file(apart, temporary, {"reefcore": json.dumps(metadata or {})})
+    return Path(path)
+
+
+def read(path: str | Path) -> tuple[dict[str, torch.Tensor], dict]:
+    """Read a safetensors file: its tensors, on the CPU, and the metadata that `save` wrote (none in a foreign file).
+
+    Raises
+    ------
+    ReefcoreError
+        Where the file is missing, cut off or no safetensors file.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = json.loads((file.metadata() or {}).get("reefcore", "{}"))
+            return {key: file.get_tensor(key) for key in file.keys()}, metadata  # noqa: SIM118 - it is no mapping
+    except (OSError, SafetensorError, ValueError) as error:
+        raise ReefcoreError(
+            f"these weights cannot be read ({_short(error)})", path, "give a whole safetensors file, or make it again"
+        ) from None
+
+
+def timm_model(model: str, classes: int, source: str | Path = "scratch", **options) -> torch.nn.Module:
+    """Build a model of timm with a head of its own, from pretrained weights or from scratch.
+
+    Parameters
+    ----------
+    model : str
+        A name of timm, with or without the tag of its weights.
+    classes : int
+        Outputs of the new head; 0 leaves it out.
+    source : {'scratch', 'hub'} or path
+        Where the weights come from; a file is safetensors or PyTorch's own, with a head of any size or with none.
+    **options
+        Passed to ``timm.create_model``.
+
+    Raises
+    ------
+    ReefcoreError
+        Where timm cannot build the model, its weights cannot be had, or they are those of another architecture.
+    """
+    import timm
+
+    try:
+        if source == "scratch":
+            return timm.create_model(model, num_classes=classes, **options)
+        config = timm.get_pretrained_cfg(model)
+    except Exception as error:  # timm raises whatever the model's code raises: what was asked for is wrong
+        raise ReefcoreError(f"timm cannot build {model} ({_short(error)})", do="check model and model_args") from error
+    if config is None or (source == "hub" and not config.hf_hub_id):
+        raise ReefcoreError(f"timm knows no pretrained weights of {model}", do=f"name their tag or a file; {SCRATCH}")
+    if source == "hub":
+        names = [config.hf_hub_filename] if config.hf_hub_filename else TIMM_FILES
+        source = fetch(config.hf_hub_id, names, f"{config.architecture or model}.{config.tag}")
+    state = _state(source)
+    head = config.classifier if isinstance(config.classifier, str) else config.classifier[0]
+    size = len(state.get(f"{head}.weight", ()))
+    # With the file's own number of classes timm loads strictly, after its own conversion of names and positions.
+    overlay = {"state_dict": state, "num_classes": size}
+    try:
+        built = timm.create_model(model, pretrained=True, num_classes=size, pretrained_cfg_overlay=overlay, **options)
+    except Exception as error:
+        raise ReefcoreError(f"these are no weights of {model} ({_short(error)})", source, SCRATCH) from error
+    del built.pretrained_cfg["state_dict"]
+    built.reset_classifier(classes)
+    return built
+
+
+def fetch(repository: str, names: Sequence[str], model: str) -> Path:
+    """Get a file of a repository on the Hugging Face hub: from its cache, else over the network.
+
+    Parameters
+    ----------
+    repository : str
+        As ``timm/resnet101.a1h_in1k``.
+    names : sequence of str
+        The first one that the repository has is taken.
+    model : str
+        What the weights are called in errors.
+
+    Raises
+    ------
+    ReefcoreError
+        Saying what to fetch and where it is looked for.
+    """
+    from huggingface_hub import constants, hf_hub_download
+    from huggingface_hub.errors import RemoteEntryNotFoundError
+
+    for name in names:
+        try:
+            return Path(hf_hub_download(repository, name))
+        except RemoteEntryNotFoundError as error:
+            cause = error
+        except Exception as error:  # of the hub, the network, the disk
+            cause = error
+            break
+    raise ReefcoreError(
+        f"the weights of {model} cannot be fetched ({_short(cause)})",
+        do=f"put {' or '.join(names)} of the Hugging Face repository {repository} into {constants.HF_HUB_CACHE}, the "
+        f"cache that HF_HOME moves (with HF_HUB_OFFLINE=1 nothing else is asked), or name a file under weights; "
+        f"{SCRATCH}",
+    ) from cause
+
+
+def _state(path: str | Path) -> dict[str, torch.Tensor]:
+    import timm
+
+    try:
+        state = timm.models.load_state_dict(str(path))
+    except Exception as error:
+        raise ReefcoreError(
+            f"these weights cannot be read ({_short(error) or 'no such file'})", path, f"give another file; {SCRATCH}"
+        ) from None
+    ours = {key.removeprefix("model."): tensor for key, tensor in state.items() if key.startswith("model.")}
+    return ours or state  # checkpoints of a learner hold more than the model
+
+
+def _short(error: Exception) -> str:
+    return textwrap.shorten(str(error), 240, placeholder=" ...")
