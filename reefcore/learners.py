@@ -7,6 +7,7 @@ One interface serves every row of the published tables: genus and family heads h
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -24,9 +25,16 @@ class Learner(nn.Module):
     ----------
     classes : list of str
         What it scores, in the order of its outputs; empty for pretraining.
+    recipe : Recipe
+        The recipe from which `build` makes the same architecture with nothing to fetch: what a checkpoint keeps.
     """
 
     classes: list[str]
+    recipe: Recipe
+
+    def __init__(self, recipe: Recipe, classes: list[str]):
+        super().__init__()
+        self.recipe, self.classes = replace(recipe, weights="scratch"), list(classes)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """Give the loss of a batch, a scalar.
@@ -59,8 +67,7 @@ class Classifier(Learner):
     """A model of timm with one linear head; the taxa it scores are genera, or families."""
 
     def __init__(self, recipe: Recipe, classes: list[str], counts=None, path: str | None = None):
-        super().__init__()
-        self.classes = list(classes)
+        super().__init__(recipe, classes)
         self.model = backbone(recipe, len(classes), path)
         self.loss = _loss(recipe, counts)
 
@@ -98,7 +105,7 @@ class TwoHeads(Classifier):
         position = torch.tensor([self.families.index(family) for family in of])
         self.register_buffer("membership", F.one_hot(position).float(), persistent=False)
         self.family_head = nn.Linear(self.model.num_features, len(self.families))
-        self.family_loss = _loss(recipe, None if counts is None else torch.as_tensor(counts) @ self.membership)
+        self.family_loss = _loss(recipe, None if counts is None else torch.tensor(counts).float() @ self.membership)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         genus, family = self._both(x)
@@ -147,11 +154,11 @@ def build(recipe: Recipe, classes: list[str], counts=None, families=None, weight
     if recipe.task == "masked":
         from reefcore.pretraining import MaskedAutoencoder
 
-        learner = MaskedAutoencoder(recipe, weights)
+        learner = MaskedAutoencoder(recipe)
     elif recipe.library == "open_clip":
         from reefcore.vision_language import TaxonomyClip
 
-        learner = TaxonomyClip(recipe, classes, weights)
+        learner = TaxonomyClip(recipe, classes)
     elif recipe.task == "genus_family":
         learner = TwoHeads(recipe, classes, families or {}, counts, weights)
     else:
@@ -182,4 +189,5 @@ def backbone(recipe: Recipe, classes: int, path: str | None = None) -> nn.Module
 
 
 def _loss(recipe: Recipe, counts) -> nn.Module:
-    return losses.build(recipe.loss, counts=counts, beta=recipe.beta, gamma=recipe.gamma, alpha=recipe.alpha)
+    settings = {key: getattr(recipe, key) for key in ("beta", "gamma", "alpha", "label_smoothing")}
+    return losses.build(recipe.loss, counts, **settings)

@@ -27,8 +27,6 @@ class MaskedAutoencoder(Learner):
         Its `task_args` are ``mask_ratio`` (share of patches hidden; 0.75 in the paper, section A.3.1), ``decoder_dim``,
         ``decoder_depth`` and ``decoder_heads``. From scratch, weights and the fixed sine-cosine positions are
         initialised as in the paper by He et al.
-    path : path, optional
-        Weights to go on from.
 
     Raises
     ------
@@ -36,15 +34,14 @@ class MaskedAutoencoder(Learner):
         Where the recipe's model is no plain ViT of timm.
     """
 
-    def __init__(self, recipe: Recipe, path: str | None = None):
-        super().__init__()
-        self.classes = []
-        vit = backbone(recipe, 0, path)
+    def __init__(self, recipe: Recipe):
+        super().__init__(recipe, [])
+        vit = backbone(recipe, 0)
         if not isinstance(vit, VisionTransformer):
             raise ReefcoreError(f"masked pretraining needs a ViT, which {recipe.model} is not", f"recipe {recipe.name}")
         args = recipe.task_args
         self.mask_ratio, self.side = args["mask_ratio"], vit.patch_embed.patch_size[0]
-        fresh = ("", "sincos") if recipe.weights == "scratch" and path is None else ("skip", "skip")
+        fresh = ("", "sincos") if recipe.weights == "scratch" else ("skip", "skip")
         self.encoder = MaskedVisionTransformerTIMM(
             vit, weight_initialization=fresh[0], pos_embed_initialization=fresh[1]
         )

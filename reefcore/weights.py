@@ -17,6 +17,8 @@ from reefcore.files import atomic
 
 SCRATCH = "to train from scratch, say weights: scratch"
 TIMM_FILES = ("model.safetensors", "pytorch_model.bin")
+CLIP_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
+VOCABULARY = 49408  # of the tokenizer that open_clip brings
 
 
 def save(state: dict[str, torch.Tensor], path: str | Path, metadata: dict | None = None) -> Path:
@@ -102,6 +104,64 @@ def timm_model(model: str, classes: int, source: str | Path = "scratch", **optio
     del built.pretrained_cfg["state_dict"]
     built.reset_classifier(classes)
     return built
+
+
+def clip_model(model: str, source: str | Path, options: dict) -> tuple[torch.nn.Module, dict]:
+    """Build a CLIP model of open_clip, from pretrained weights together with their own preprocessing or from scratch.
+
+    Parameters
+    ----------
+    model : str
+        ``hf-hub:`` and a repository on the hub; not looked at for another source.
+    source : {'scratch', 'hub'} or path
+        A weights file has its ``open_clip_config.json`` beside it, as a repository on the hub has.
+    options : dict
+        Arguments of ``open_clip.CLIP``; ``preprocess_cfg`` (mean, std) stands in for the weights' own.
+
+    Returns
+    -------
+    clip : open_clip.CLIP
+    options : dict
+        All options, from which the same model is built with `source` 'scratch'. Its ``preprocess_cfg`` says how pixels
+        in 0..1 are normalised; from scratch it is there only if given.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the weights cannot be had, come without their configuration or are those of another architecture.
+    """
+    import open_clip
+    from open_clip.transform import PreprocessCfg, merge_preprocess_dict
+
+    if source != "scratch":
+        if source == "hub":
+            repository = model.removeprefix("hf-hub:")
+            config, source = (fetch(repository, names, model) for names in (["open_clip_config.json"], CLIP_FILES))
+        else:
+            config = Path(source).with_name("open_clip_config.json")
+        try:
+            known = json.loads(config.read_text(encoding="utf-8"))
+            preprocessing = merge_preprocess_dict(PreprocessCfg(), known.get("preprocess_cfg") or {})
+            own = {**known["model_cfg"], "preprocess_cfg": {key: list(preprocessing[key]) for key in ("mean", "std")}}
+        except (OSError, ValueError, KeyError) as error:
+            raise ReefcoreError(
+                f"CLIP weights need their preprocessing, which is not here ({_short(error)})",
+                config,
+                f"put the configuration of their hub repository there; {SCRATCH}",
+            ) from None
+        options = {**own, **options}
+    try:
+        clip = open_clip.CLIP(**{key: value for key, value in options.items() if key != "preprocess_cfg"})
+    except Exception as error:  # of whatever the options mean to torch
+        raise ReefcoreError(f"open_clip cannot build {model} ({_short(error)})", do="check model_args") from error
+    if clip.vocab_size != VOCABULARY:
+        raise ReefcoreError(f"{model} has a vocabulary of its own", do=f"use a model of CLIP's, {VOCABULARY} tokens")
+    if source != "scratch":
+        try:
+            open_clip.load_checkpoint(clip, str(source))
+        except Exception as error:
+            raise ReefcoreError(f"these are no weights of {model} ({_short(error)})", source, SCRATCH) from error
+    return clip, options
 
 
 def fetch(repository: str, names: Sequence[str], model: str) -> Path:
