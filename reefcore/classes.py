@@ -24,7 +24,7 @@ TWO_HEADS = {
 
 
 def pick(predictions: pd.DataFrame, run: str) -> tuple[pd.DataFrame, str]:
-    """Take one run out of many, or the first where there is no such run.
+    """Take one run out of many; where there is no such run, the first of the same train and test set, or the first.
 
     Returns
     -------
@@ -41,7 +41,8 @@ def pick(predictions: pd.DataFrame, run: str) -> tuple[pd.DataFrame, str]:
     if not len(predictions):
         raise ReefcoreError("there are no predictions", do="train a recipe, or give predictions of any program")
     runs = predictions["run_id"].unique()
-    chosen = run if run in runs else runs[0]
+    setting = f"-{'-'.join(run.rsplit('-', 2)[1:])}"
+    chosen = run if run in runs else next((name for name in runs if name.endswith(setting)), runs[0])
     rows = predictions[predictions["run_id"] == chosen].dropna(axis=1, how="all").reset_index(drop=True)
     said = f"Run {chosen}."
     return rows, said if chosen == run else f"{run} was not run in this profile; {chosen} stands in for it."
@@ -69,6 +70,8 @@ def photo_of(rows: pd.DataFrame, annotations: pd.DataFrame) -> pd.Series:
 def train_counts(splits: pd.DataFrame, annotations: pd.DataFrame, run: str) -> pd.Series:
     """Count the training points per class of the training set that a run_id ``<recipe>-<train set>-<test set>`` names.
 
+    Families follow the genera, for runs that answer with families.
+
     Raises
     ------
     ReefcoreError
@@ -81,7 +84,9 @@ def train_counts(splits: pd.DataFrame, annotations: pd.DataFrame, run: str) -> p
             f"the training set of run {run} is not known", do="name runs <recipe>-<train set>-<test set>"
         )
     where = positions(train, annotations["annotation_id"])
-    return annotations["label"].iloc[where[where >= 0]].value_counts()
+    counts = annotations["label"].iloc[where[where >= 0]].value_counts()
+    families = counts.groupby(family_of(counts.index).reindex(counts.index).to_numpy()).sum()
+    return pd.concat([counts, families[~families.index.isin(counts.index)]])
 
 
 def per_class(rows: pd.DataFrame, counts: pd.Series) -> pd.DataFrame:
@@ -182,7 +187,7 @@ def within_family(rows: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         ``family``, ``classes``, ``errors``, ``within``, ``share`` with Wilson's interval ``ci_low``, ``ci_high``, and
         ``expected``: the share if a class's errors went to the others by how often these are predicted. All classes
-        first, then each family with two classes or more.
+        first, then each family with two classes or more; NaN without errors.
     """
     cells = metrics.confusion(rows["y_true"], rows["y_pred"])
     family = family_of(cells.index).to_numpy()
@@ -196,8 +201,9 @@ def within_family(rows: pd.DataFrame) -> pd.DataFrame:
         errors, within = wrong[mine].sum(), (wrong * same)[mine].sum()
         lines.append((name, mine.sum(), errors, within, (spread * same)[mine].sum()))
     table = pd.DataFrame(lines, columns=["family", "classes", "errors", "within", "expected"])
-    table["ci_low"], table["ci_high"] = wilson(table["within"], table["errors"])
     errors = table["errors"].where(table["errors"] > 0)
+    for side, bound in zip(("ci_low", "ci_high"), wilson(table["within"], table["errors"]), strict=True):
+        table[side] = np.where(errors.notna(), bound, np.nan)
     table = table.assign(share=table["within"] / errors, expected=table["expected"] / errors)
     return table[["family", "classes", "errors", "within", "share", "ci_low", "ci_high", "expected"]]
 
@@ -314,7 +320,7 @@ def examples(
         "several": rows[rows["annotation_id"].isin(others.index)].head(each),
     }
     table = pd.concat([part.assign(kind=kind) for kind, part in chosen.items()], ignore_index=True)
-    table["others"] = table["annotation_id"].map(others).fillna("")
+    table["others"] = [others.get(point, "") for point in table["annotation_id"]]
     return table[["kind", "patch", "annotation_id", "y_true", "y_pred", "right", "confidence", "others"]]
 
 

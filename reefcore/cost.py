@@ -74,7 +74,7 @@ def gpu_hours(flops, patches, epochs, peak: float, utilisation: float):
     if not (peak > 0 and 0 < utilisation <= 1):
         what = f"a peak of {peak:g} operations per second and a utilisation of {utilisation:g} give no time"
         raise ReefcoreError(what, do="give a peak above 0 and a utilisation above 0 and at most 1")
-    return PASSES * flops * patches * epochs / (peak * utilisation) / 3600
+    return PASSES * 1.0 * flops * patches * epochs / (peak * utilisation) / 3600  # as floats: whole numbers overflow
 
 
 def table(names: Iterable[str], size: str = "full") -> pd.DataFrame:
@@ -85,10 +85,11 @@ def table(names: Iterable[str], size: str = "full") -> pd.DataFrame:
     DataFrame
         ``recipe``, ``row`` (of the published tables), ``model``, ``input`` (px), ``epochs``, ``parameters``, ``flops``.
     """
-    loaded = [recipes.load(name, size) for name in names]
-    return pd.DataFrame(
-        [
-            {"recipe": r.name, "row": r.row, "model": r.model, "input": r.input_size, "epochs": r.epochs, **of(r)}
-            for r in loaded
-        ]
-    )
+    counted, lines = {}, []
+    for name in names:
+        r = recipes.load(name, size)
+        key = (r.task, r.library, r.model, str(r.model_args), r.input_size)  # rows of one table often share a model
+        if key not in counted:
+            counted[key] = of(r)
+        lines.append((r.name, r.row, r.model, r.input_size, r.epochs, *counted[key].values()))
+    return pd.DataFrame(lines, columns=["recipe", "row", "model", "input", "epochs", "parameters", "flops"])

@@ -36,6 +36,7 @@ predictions fitting training
 metrics
 cover
 comparison
+classes calibration cost
 audit
 figures
 profiles
@@ -57,7 +58,7 @@ TABLES_ONLY = [
     "metrics",
     "published",
 ]
-TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection"]
+TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection", "classes", "calibration", "cost"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 
 
