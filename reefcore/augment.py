@@ -1,7 +1,7 @@
-"""What a recipe does to patches before a model sees them: timm's and torchvision's own parts, in one order. Imports torch.
+"""What a recipe does to patches before a model sees them: timm's and torchvision's parts, in one order. Imports torch.
 
-An image-wise part (colour jitter, RandAugment) works on 8-bit images one by one; the rest works on whole batches: flips,
-quarter turns, normalisation, random erasing, then mixup or cutmix.
+Colour jitter and RandAugment work on 8-bit images one by one; the rest works on whole batches: flips, quarter turns,
+normalisation, random erasing, then mixup or cutmix.
 """
 
 from __future__ import annotations
@@ -41,16 +41,14 @@ class Augmentation:
         if recipe.mixup or recipe.cutmix:
             from timm.data import Mixup
 
-            self._mix = Mixup(
-                recipe.mixup, recipe.cutmix, label_smoothing=recipe.label_smoothing, num_classes=max(classes, 1)
-            )
+            self._mix = Mixup(recipe.mixup, recipe.cutmix, label_smoothing=0.0, num_classes=classes)  # the loss smooths
 
     def _image_steps(self) -> list:
         steps = []
         if self.recipe.colour_jitter:
             from torchvision.transforms import ColorJitter
 
-            # timm's own script leaves colour jitter out where RandAugment is on; the paper names both, so both act here.
+            # timm's own script drops colour jitter where RandAugment is on; the paper names both, so both act here
             steps.append(ColorJitter(*[self.recipe.colour_jitter] * 3))
         if self.recipe.randaugment:
             from timm.data.auto_augment import rand_augment_transform

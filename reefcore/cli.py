@@ -6,10 +6,12 @@ Exit codes: 0 done, 1 something is not as it should be, 2 refused with one sente
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import logging
 import os
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -125,11 +127,40 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--max-colour-distance", type=float, default=20.0, metavar="LEVELS", help="how nearly (20 of 255)")
     one.add_argument("--json", action="store_true", help="for programs")
 
-    one = command(commands, "train", _train, "train recipes on training sets, or all of a profile's")
-    one.add_argument("runs", nargs="*", metavar="RUN", help="such as resnet_tiny-S3; by default all of the profile")
+    group = commands.add_parser("recipes", help="look at recipes: how each row of a published table is trained")
+    group = group.add_subparsers(required=True, metavar="COMMAND")
+    one = command(group, "list", _recipes_list, "list the recipes with their row, tables, training sets and models")
+    one.add_argument("--json", action="store_true", help="for programs")
+    one = command(group, "show", _recipes_show, "show the settings of a recipe and where each value comes from")
+    one.add_argument("name", help="such as vit_mae, or a YAML file")
+    one.add_argument("--size", choices=["full", "sample"], default="full", help="as the paper trains, or its sibling")
+    one.add_argument("--json", action="store_true", help="for programs")
+
+    one = command(commands, "prepare", _prepare, "make what training needs: by default the patches")
+    one.add_argument("steps", nargs="*", default=["patches"], metavar="STEP", help="such as splits (patches)")
     one.add_argument("--profile", default="sample")
-    one.add_argument("--seed", type=int)
+    one.add_argument("--workers", type=int, default=2, help="processes (2)")
+
+    one = command(
+        commands,
+        "train",
+        _train,
+        "train recipes on training sets, or everything of a profile",
+        epilog="Several GPUs: torchrun --standalone --nproc-per-node 8 -m reefcore train RECIPE --scheme S2; "
+        "--commands prints the whole line, and one for SLURM. A training that was killed goes on where it was.",
+    )
+    one.add_argument(
+        "recipes", nargs="*", metavar="RECIPE", help="a name of `reefcore recipes list`, or a YAML file; all by default"
+    )
+    one.add_argument("--scheme", action="append", metavar="SET", help="S1, S2, S3, S4; again for more (the recipe's)")
+    one.add_argument("--seed", type=int, default=0, help="of the training; the data stay as they are (0)")
+    one.add_argument("--profile", default="sample")
     one.add_argument("--workers", type=int, default=2, help="processes, each of one thread (2)")
+    one.add_argument("--commands", action="store_true", help="print how to start it on one GPU, on eight, and by SLURM")
+
+    one = command(commands, "results", _results, "list the runs: how each stands and what it scored")
+    one.add_argument("--profile", default="sample")
+    one.add_argument("--json", action="store_true", help="for programs")
 
     one = command(commands, "evaluate", _evaluate, "compute metrics with intervals from predictions of any program")
     one.add_argument("predictions", metavar="FILE", help="Parquet or CSV: run_id, annotation_id, y_true, y_pred")
@@ -145,6 +176,17 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--json", action="store_true", help="for programs")
     one.add_argument("--output", metavar="FILE", help="write the metrics table there, as Parquet")
+
+    one = command(commands, "predict", _predict, "predict annotated points, or points laid on photos, with a model")
+    one.add_argument("checkpoint", metavar="CHECKPOINT", help="a trained model")
+    one.add_argument("given", metavar="INPUT", help="annotations (with --photos), a folder of photos, or one photo")
+    one.add_argument("--photos", metavar="DIR", help="where the photos of the annotations are: DIR/<source>/<image>")
+    one.add_argument("--points", type=int, default=25, metavar="N", help="laid on each photo (25)")
+    one.add_argument("--layout", choices=["grid", "random"], default="grid", help="of these points (grid)")
+    one.add_argument("--seed", type=int, default=0, help="of random points (0)")
+    one.add_argument("--output", default="predictions.csv", metavar="FILE", help="CSV or Parquet (predictions.csv)")
+    one.add_argument("--force", action="store_true", help="replace FILE where it is there")
+    one.add_argument("--json", action="store_true", help="for programs")
 
     one = command(commands, "status", _status, "tell how each step and chapter stands, and what changed")
     one.add_argument("--profile", default="sample")
@@ -240,6 +282,44 @@ def _annotations_check(options) -> int:
     return 2 if any(report["refused"] for report in reports) else 0
 
 
+def _recipes_list(options) -> None:
+    from reefcore import recipes
+
+    rows = []
+    for name in recipes.names():
+        full, sample = recipes.load(name, "full"), recipes.load(name, "sample")
+        rows.append(
+            {"name": name, "row": full.row, "tables": full.tables, "schemes": full.schemes}
+            | {"full": full.model, "sample": sample.model}
+        )
+    if options.json:
+        print(json.dumps(rows, indent=2))
+        return
+    lines = [("name", "row", "tables", "schemes", "full", "sample")]
+    lines += [[",".join(map(str, v)) if isinstance(v, tuple) else v for v in row.values()] for row in rows]
+    for line in lines:
+        print("".join(f"{text:{width}}" for text, width in zip(line, (21, 29, 13, 13, 46, 0), strict=True)))
+
+
+def _recipes_show(options) -> None:
+    from reefcore import recipes
+
+    recipe, full = (recipes.load(options.name, size) for size in (options.size, "full"))
+    said, rows = recipes.sources(options.name), []
+    for key in recipes.KEYS:
+        value, published = getattr(recipe, key), getattr(full, key)
+        source = said.get(key, "") if value == published else f"sample; full: {published}"
+        rows.append({"key": key, "value": value, "source": source})
+    if options.json:
+        print(json.dumps({"name": recipe.name, "size": recipe.size, "settings": rows}, indent=2))
+        return
+    print(f"{recipe.name} ({recipe.size})")
+    for row in rows:
+        value, source = (textwrap.wrap(str(row[column]), width) for column, width in (("value", 30), ("source", 50)))
+        for key, left, right in itertools.zip_longest([row["key"]], value, source, fillvalue=""):
+            print(f"{key:17}{left:32}{right}".rstrip())
+
+
 def _select(options) -> None:
     from reefcore import covariates, images, selection, workflow
 
@@ -278,20 +358,60 @@ def _select(options) -> None:
         print("\n".join(str(file) for file in files))
 
 
-def _train(options) -> None:
+def _prepare(options) -> None:
     from reefcore import workflow
     from reefcore.workflow import steps
 
-    project = workflow.open(options.profile, options.seed)
-    runs = steps.runs(project.profile)
-    if unknown := [run for run in options.runs if run not in runs]:
-        raise ReefcoreError(
-            f"there is no run {unknown[0]!r} in the profile {options.profile}", do=f"choose from {', '.join(runs)}"
-        )
-    for name in options.runs or ["train"]:
-        record = steps.ensure(project.profile, project.folder, name, options.workers)
-        for output in record["outputs"]:
+    project = workflow.open(options.profile)
+    for name in options.steps:
+        if name not in (plan := steps.plan(project.profile)):
+            raise ReefcoreError(f"there is no step {name!r}", do=f"choose from {', '.join(plan)}")
+        _log(logging.INFO)
+        steps.ensure(project.profile, project.folder, name, options.workers)
+
+
+def _train(options) -> None:
+    from reefcore import workflow
+    from reefcore.workflow import launch, steps
+
+    if options.seed < 0:
+        raise ReefcoreError(f"the seed {options.seed} is negative", do="choose 0 or more")
+    project = workflow.open(options.profile)
+    profile, names = steps.asked(project.profile, options.recipes, options.scheme, options.seed)
+    if options.commands:
+        print(launch.commands(options.recipes, options.scheme or [], options.profile))
+        return
+    _log(logging.INFO)
+    for name in names:
+        record = steps.ensure(profile, project.folder, name, options.workers)
+        for output in record.get("outputs", ()):
             print(project.folder / output)
+
+
+def _results(options) -> None:
+    from reefcore import workflow
+    from reefcore.workflow import steps
+
+    project = workflow.open(options.profile)
+    table = steps.results(project.profile, project.folder)
+    if options.json:
+        print(table.to_json(orient="records", indent=2))
+    else:
+        print(project.notice)
+        print(table.to_string(index=False, na_rep="", float_format="{:.3f}".format) if len(table) else "no run yet")
+
+
+def _predict(options) -> None:
+    from reefcore import inference
+
+    given = (options.photos, options.points, options.layout, options.seed, options.force)
+    report = inference.run(options.checkpoint, options.given, options.output, *given)
+    print(f"reefcore: {report['model']}; it knows reefs like those it was trained on", file=sys.stderr)
+    if report["size"] == "sample":
+        print("reefcore: a model trained on the sample profile knows synthetic reefs only", file=sys.stderr)
+    if report["skipped"]:
+        print(f"reefcore: {report['skipped']:,} without an answer, listed in {report['skipped_list']}", file=sys.stderr)
+    print(json.dumps(report, indent=2, ensure_ascii=False) if options.json else report["output"])
 
 
 def _evaluate(options) -> None:

@@ -1,227 +1,453 @@
-"""Fit a classifier to patches and predict patches: arrays in, arrays out, by a recipe. Imports torch.
+"""The trainer: one loop for every recipe, on one CPU thread or many GPUs; killed, it goes on. Imports torch.
 
-Patches stay 8-bit in one array; each batch is augmented and normalised as a whole. On one machine the same seed and
-number of threads give the same bytes. Use one thread per process and run processes side by side: on two cores, two
-processes with two threads each are slower than one with one.
+Everything random of an epoch follows from the seed, the epoch and the process, so a run that is resumed ends as one
+that was not interrupted: on CPU, with the same number of threads, to the last bit. On few cores use one thread per
+process and run processes side by side: on two cores, two processes with two threads each are slower than one with one.
+
+Started by ``torchrun``, every process calls `fit` and `predict` alike; Lightning Fabric shares out the work.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
+import os
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
-import torch.nn.functional as F
+from lightning_fabric import Fabric
 from tqdm import tqdm
 
+from reefcore import learners, weights
+from reefcore.augment import Augmentation, normalised, seed_all
 from reefcore.errors import ReefcoreError
+from reefcore.learners import Learner
+from reefcore.patches import ArrayPatches
 from reefcore.recipes import Recipe
 
 logger = logging.getLogger(__name__)
 
 EVALUATION_BATCH = 256
+CHECK_EVERY = 50  # steps between looks at the losses on a GPU: each look waits for it
+HISTORY = ["epoch", "loss", "lr", "images_per_second", "val_macro_recall", "seconds"]
+PRECISION = {"off": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
+IDLE = 20.0  # seconds between two lines of the log
 
 
 @dataclass
 class Fitted:
-    """A trained model: the torch module at its chosen epoch, its classes in the order of its outputs, and its history.
+    """A trained learner at its chosen epoch.
 
-    `history` has one row per epoch: ``epoch`` (from 1), ``loss`` (mean over the epoch's patches), ``val_macro_recall``
-    (NaN without validation patches) and ``seconds``.
+    Attributes
+    ----------
+    learner : Learner
+        Its `classes` are in the order of its outputs.
+    recipe : Recipe
+    history : DataFrame
+        One row per epoch: ``epoch`` (from 1), ``loss`` (mean over its patches), ``lr`` (the largest, at its end),
+        ``images_per_second`` (of training, all processes together), ``val_macro_recall`` (NaN without validation
+        patches) and ``seconds``.
+    best_epoch : int
+    crop : int
+        Side in pixels of the patches it was trained on.
+    about : dict
+        What else the caller wanted to keep.
     """
 
-    model: torch.nn.Module
+    learner: Learner
     recipe: Recipe
-    classes: list[str]
     history: pd.DataFrame
     best_epoch: int
+    crop: int
+    about: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def classes(self) -> list[str]:
+        """What is scored, in the order of the outputs."""
+        return self.learner.classes
+
+    def save(self, path: str | Path) -> Path:
+        """Write a checkpoint: safetensors, with everything that `load` needs."""
+        known = {
+            "recipe": dataclasses.asdict(self.recipe),
+            "classes": self.classes,
+            "families": self._families(),
+            "history": self.history.to_dict("list"),
+            "best_epoch": self.best_epoch,
+            "crop": self.crop,
+            "about": self.about,
+        }
+        return weights.save(self.learner.state_dict(), path, known)
+
+    def _families(self) -> dict[str, str] | None:
+        if not hasattr(self.learner, "families"):
+            return None
+        of = self.learner.membership.argmax(dim=1).tolist()
+        return {genus: self.learner.families[i] for genus, i in zip(self.classes, of, strict=True)}
+
+
+def load(path: str | Path) -> Fitted:
+    """Read a checkpoint of `Fitted.save`.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the file is missing, cut off, or was not written by this trainer.
+    """
+    state, known = weights.read(path)
+    if "recipe" not in known:
+        raise ReefcoreError("this is not a checkpoint of reefcore", path, "give a file that `reefcore train` wrote")
+    try:
+        values = {key: tuple(v) if isinstance(v, list) else v for key, v in known["recipe"].items()}
+        recipe = Recipe(**values)
+        # Nothing is fetched, the weights are in the file; and no class counts are needed, as no loss is.
+        bare = dataclasses.replace(recipe, weights="scratch", loss=recipe.loss and "ce")
+        learner = learners.build(bare, known["classes"], families=known["families"])
+        learner.load_state_dict(state)
+    except (TypeError, RuntimeError) as error:
+        raise ReefcoreError(
+            f"this checkpoint is of another version of reefcore ({' '.join(str(error).split())[:200]})",
+            path,
+            "train the recipe again",
+        ) from None
+    return Fitted(learner, recipe, pd.DataFrame(known["history"]), known["best_epoch"], known["crop"], known["about"])
+
+
+def launch(recipe: Recipe) -> Fabric:
+    """Set up devices, precision and, under torchrun, the group of processes."""
+    world, local = (int(os.environ.get(name, 1)) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    accelerator = "cuda" if torch.cuda.is_available() else "cpu"
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=local,
+        num_nodes=world // local,
+        strategy="ddp" if world > 1 else "auto",
+        precision=PRECISION[recipe.amp],
+    )
+    if world > 1:
+        fabric.launch()
+    return fabric
 
 
 def fit(
     recipe: Recipe,
-    train_x: np.ndarray,
-    train_y: np.ndarray,
-    val_x: np.ndarray,
-    val_y: np.ndarray,
+    patches,
+    train: tuple[np.ndarray, np.ndarray],
+    val: tuple[np.ndarray, np.ndarray],
     classes: list[str],
+    *,
     seed: int = 0,
     threads: int = 1,
+    families: dict[str, str] | None = None,
+    start: str | Path | None = None,
+    resume: str | Path | None = None,
+    about: dict | None = None,
 ) -> Fitted:
     """Train a recipe on patches, keeping the epoch with the best macro recall on the validation patches.
 
     Parameters
     ----------
     recipe : Recipe
-        Its `train_per_class` and `val_per_class` are for `run`; the patches given here are all used.
-    train_x, val_x : ndarray of uint8, shape (n, size, size, 3)
-        Without validation patches the last epoch is kept.
-    train_y, val_y : ndarray of int, shape (n,)
-        Positions in `classes`.
+        Its `train_per_class` and `val_per_class` are for `reefcore.training`; the patches given here are all used.
+    patches : ArrayPatches or ShardPatches
+    train, val : (positions in `patches`, positions in `classes`), ndarrays of int64, shape (n,)
+        Without validation patches, and for masked pretraining, the last epoch is kept.
     classes : list of str
+        Empty for masked pretraining, whose labels are not looked at.
     seed, threads : int
+    families : dict of str, optional
+        Genus -> family, for the task 'genus_family'.
+    start : path, optional
+        The weights that ``weights: recipe:<name>`` stands for.
+    resume : path, optional
+        Where the state after each epoch is kept; if it is there, of the same training, it goes on from it.
+    about : dict, optional
+        Kept in the checkpoint.
 
     Raises
     ------
     ReefcoreError
-        With fewer than two patches or classes to train on, a model that timm does not know or cannot build, or a loss
-        that is not finite.
+        With too little to train on, a model or weights that cannot be had, or a loss that is not finite: it names the
+        epoch, the batch and its first patches.
     """
-    if len(train_x) < 2 or len(classes) < 2:
-        raise ReefcoreError(f"{len(train_x)} patches of {len(classes)} classes are not enough to train {recipe.name}")
-    rng = np.random.default_rng(seed)
-    with _deterministic(seed, threads):
-        model = _build(recipe, len(classes))
-        optimiser = _optimiser(recipe, model)
-        x, val_x = _resized(train_x, recipe.input_size), _resized(val_x, recipe.input_size)
-        steps = max(len(_epoch(train_y, recipe, np.random.default_rng(seed))) // recipe.batch_size, 1) * recipe.epochs
-        step, best, history = 0, (-1.0, 0, None), []
-        for epoch in tqdm(range(1, recipe.epochs + 1), recipe.name, leave=False, disable=not sys.stderr.isatty()):
-            started, total, seen = time.perf_counter(), 0.0, 0
-            model.train()
-            for index in _batches(_epoch(train_y, recipe, rng), recipe.batch_size):
-                for group in optimiser.param_groups:
-                    group["lr"] = recipe.lr * _schedule(recipe, step, steps)
-                batch = _augmented(_normalised(x[index], recipe), recipe, rng)
-                target = torch.from_numpy(train_y[index])
-                loss = F.cross_entropy(model(batch), target, label_smoothing=recipe.label_smoothing)
-                if not torch.isfinite(loss):
-                    raise ReefcoreError(
-                        f"the loss of {recipe.name} is not finite in epoch {epoch}", do="lower lr in the recipe"
-                    )
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()
+    (positions, y), (val_positions, val_y) = train, val
+    if len(positions) < 2 or (recipe.task != "masked" and len(classes) < 2):
+        raise ReefcoreError(f"{len(positions)} patches of {len(classes)} classes are not enough for {recipe.name}")
+    with _settings(threads):
+        fabric = launch(recipe)
+        seed_all(seed, 0)  # every process starts from the same weights
+        counts = np.bincount(y, minlength=len(classes)) if classes else None
+        learner = learners.build(recipe, classes, counts=counts, families=families, weights=start)
+        batch = min(recipe.batch_size, max(len(positions) // fabric.world_size, 2))
+        updates = max(len(_epoch(y, recipe, seed, 0)) // (batch * fabric.world_size), 1)
+        optimiser, schedule = _optimiser(recipe, learner, updates)
+        module, optimiser = fabric.setup(learner, optimiser)
+        average = _average(recipe, learner)
+        judged = average.module if average else learner
+        progress = _Progress(resume, (dataclasses.asdict(recipe), classes, seed, len(positions), fabric.world_size))
+        progress.load(fabric, learner, optimiser, average)
+        augmentation = Augmentation(recipe, len(classes))
+        feed = _Feed(patches, positions, y, recipe, augmentation)
+        watch_val = _held(patches, val_positions, recipe) if len(val_positions) else None
+        bar = tqdm(total=recipe.epochs * updates, desc=recipe.name, leave=False, disable=not sys.stderr.isatty())
+        bar.update(progress.epoch * updates)
+        for epoch in range(progress.epoch + 1, recipe.epochs + 1):
+            order = _epoch(y, recipe, seed, epoch)[fabric.global_rank :: fabric.world_size]
+            seed_all(seed, epoch, fabric.global_rank)
+            began = shown = time.perf_counter()
+            losses, pending = [], []
+            module.train()
+            for step, (x, target, chosen) in enumerate(feed.batches(order, batch, updates, (seed, epoch)), start=1):
+                schedule.step_update((epoch - 1) * updates + step - 1)
+                x, target = augmentation.batch(x.to(fabric.device), target.to(fabric.device))
+                loss = module(x, target)
+                losses.append(loss.detach())
+                pending.append((step, losses[-1], chosen))
+                if fabric.device.type == "cpu" or len(pending) == CHECK_EVERY or step == updates:
+                    _finite(pending, recipe, epoch, positions, patches)
+                    pending.clear()
+                fabric.backward(loss)
+                if recipe.clip_grad:
+                    fabric.clip_gradients(module, optimiser, max_norm=recipe.clip_grad, error_if_nonfinite=False)
                 optimiser.step()
-                step, total, seen = step + 1, total + loss.item() * len(index), seen + len(index)
-            value = _macro_recall(val_y, _scores(model, val_x, recipe).argmax(axis=1)) if len(val_x) else np.nan
-            history.append((epoch, total / seen, value, time.perf_counter() - started))
-            logger.info("%s epoch %d: loss %.3f, validation macro recall %.3f, %.1f s", recipe.name, *history[-1])
-            if not value <= best[0]:  # also true without validation patches, where the last epoch is kept
-                best = (value, epoch, {name: tensor.clone() for name, tensor in model.state_dict().items()})
-        model.load_state_dict(best[2])
-    table = pd.DataFrame(history, columns=["epoch", "loss", "val_macro_recall", "seconds"])
-    return Fitted(model, recipe, list(classes), table, best[1])
+                optimiser.zero_grad(set_to_none=True)
+                if average:
+                    average.update(learner, step=(epoch - 1) * updates + step)
+                bar.update()
+                if time.perf_counter() - shown > IDLE:
+                    shown = time.perf_counter()
+                    rate = step * batch * fabric.world_size / (shown - began)
+                    lr = _largest(optimiser)
+                    logger.info(
+                        "%s epoch %d step %d of %d: loss %.3f, lr %.2e, %.0f images/s",
+                        *(recipe.name, epoch, step, updates, losses[-1], lr, rate),
+                    )
+            total = fabric.all_reduce(torch.stack(losses).mean(), reduce_op="mean").item()
+            rate = len(losses) * batch * fabric.world_size / (time.perf_counter() - began)
+            value = float("nan")
+            if watch_val is not None and classes:
+                answers = _scores(fabric, judged, watch_val, recipe).argmax(axis=1)
+                value = _macro_recall(val_y, answers)
+            row = (epoch, total, _largest(optimiser), rate, value, time.perf_counter() - began)
+            said = "%s epoch %d: loss %.3f, lr %.2e, %.0f images/s, validation macro recall %.3f, %.1f s"
+            logger.info(said, recipe.name, *row)
+            progress.add(row, judged)
+            if epoch < recipe.epochs:
+                progress.save(fabric, learner, optimiser, average)
+        bar.close()
+        fabric.barrier()
+        judged.load_state_dict(progress.best)
+        progress.clear(fabric)
+    table = pd.DataFrame(progress.history, columns=HISTORY)
+    return Fitted(judged.eval(), recipe, table, progress.best_epoch, patches.size, about or {})
 
 
-def predict(fitted: Fitted, x: np.ndarray, threads: int = 1) -> np.ndarray:
-    """Predict patches: ndarray of uint8, shape (n, size, size, 3) -> probabilities, float32, shape (n, classes)."""
-    with _deterministic(0, threads):
-        return _scores(fitted.model, _resized(x, fitted.recipe.input_size), fitted.recipe)
+def predict(fitted: Fitted, x, threads: int = 1, family: bool = False) -> np.ndarray:
+    """Predict patches.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    x : ndarray of uint8, shape (n, size, size, 3); or (patches, positions)
+    threads : int
+    family : bool
+        The answers of the family head, where there is one.
+
+    Returns
+    -------
+    ndarray of float32, shape (n, classes)
+        Probabilities.
+    """
+    patches, positions = (ArrayPatches(x, range(len(x))), np.arange(len(x))) if isinstance(x, np.ndarray) else x
+    with _settings(threads):
+        fabric = launch(fitted.recipe)
+        learner = fitted.learner.to(fabric.device)
+        held = _held(patches, positions, fitted.recipe)
+        return _scores(fabric, learner, held, fitted.recipe, family)
+
+
+# -------------------------------------------------------------------------------------------------------- the parts
 
 
 @contextlib.contextmanager
-def _deterministic(seed: int, threads: int):
-    """Run torch with a seed, a fixed number of threads and deterministic algorithms, then put everything back."""
+def _settings(threads: int):
+    """Run torch with so many threads and deterministic algorithms, and put everything back, random states too."""
+    import random
+
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    states = random.getstate(), np.random.get_state()
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(not torch.cuda.is_available(), warn_only=True)
     try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with torch.random.fork_rng():
             yield
     finally:
         torch.set_num_threads(before[0])
         torch.use_deterministic_algorithms(before[1])
+        random.setstate(states[0])
+        np.random.set_state(states[1])
 
 
-def _build(recipe: Recipe, classes: int) -> torch.nn.Module:
-    import timm
+def _optimiser(recipe: Recipe, learner: Learner, updates: int):
+    """Make timm's schedule on torch's optimiser; groups may have a scale of the learning rate (layer decay)."""
+    from timm.scheduler import create_scheduler_v2
 
-    options = dict(recipe.model_args)
-    if recipe.drop_path:
-        options["drop_path_rate"] = recipe.drop_path
-    try:
-        model = timm.create_model(recipe.model, pretrained=recipe.pretrained, num_classes=classes, **options)
-    except Exception as error:  # timm raises whatever the model's code raises: the recipe is what is wrong
-        raise ReefcoreError(
-            f"timm cannot build {recipe.model} ({' '.join(str(error).split())})",
-            f"recipe {recipe.name}",
-            "check the keys model, model_args, drop_path and pretrained",
-        ) from error
-    return model.to(memory_format=torch.channels_last)
-
-
-def _optimiser(recipe: Recipe, model: torch.nn.Module) -> torch.optim.Optimizer:
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": recipe.weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-    ]
+    groups = learner.parameter_groups(recipe)
     if recipe.optimiser == "sgd":
-        return torch.optim.SGD(groups, lr=recipe.lr, momentum=0.9, nesterov=True)
-    return torch.optim.AdamW(groups, lr=recipe.lr)
+        optimiser = torch.optim.SGD(groups, lr=recipe.lr, momentum=recipe.betas[0], nesterov=True)
+    else:  # the fused kernel is faster, on CPU too; under fp16 it does not let gradients be clipped
+        fused = recipe.amp != "fp16"
+        optimiser = torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, fused=fused)
+    schedule, _ = create_scheduler_v2(
+        optimiser,
+        recipe.schedule,
+        num_epochs=recipe.epochs,
+        warmup_epochs=recipe.warmup_epochs,
+        warmup_lr=recipe.lr / 100,
+        step_on_epochs=False,
+        updates_per_epoch=updates,
+    )
+    return optimiser, schedule
 
 
-def _schedule(recipe: Recipe, step: int, steps: int) -> float:
-    """Give the factor on the learning rate at a step."""
-    warmup = recipe.warmup_epochs / recipe.epochs * steps
-    if step < warmup:
-        return (step + 1) / (warmup + 1)
-    if recipe.schedule == "constant":
-        return 1.0
-    return 0.5 * (1 + np.cos(np.pi * (step - warmup) / max(steps - warmup, 1)))
+def _average(recipe: Recipe, learner: Learner):
+    if not recipe.ema:
+        return None
+    from timm.utils import ModelEmaV3
+
+    return ModelEmaV3(learner, decay=recipe.ema, use_warmup=True)
 
 
-def _epoch(y: np.ndarray, recipe: Recipe, rng: np.random.Generator) -> np.ndarray:
+def _largest(optimiser) -> float:
+    return max(group["lr"] for group in optimiser.param_groups)
+
+
+def _epoch(y: np.ndarray, recipe: Recipe, seed: int, epoch: int) -> np.ndarray:
     """Shuffle the patches of an epoch, in which classes rarer than `min_per_class` are repeated up to it."""
+    rng = np.random.default_rng((seed, epoch))
     index = [np.arange(len(y))]
-    for label, count in enumerate(np.bincount(y)):
-        if 0 < count < recipe.min_per_class:
-            index.append(rng.choice(np.flatnonzero(y == label), recipe.min_per_class - count))
+    if recipe.min_per_class:
+        for label, count in enumerate(np.bincount(y)):
+            if 0 < count < recipe.min_per_class:
+                index.append(rng.choice(np.flatnonzero(y == label), recipe.min_per_class - count))
     return rng.permutation(np.concatenate(index))
 
 
-def _batches(index: np.ndarray, size: int) -> list[np.ndarray]:
-    """Cut an epoch into full batches; the rest is left to the next epoch's shuffle, unless there is nothing else."""
-    full = len(index) // size
-    return np.split(index[: full * size], full) if full else [index]
-
-
-def _resized(x: np.ndarray, size: int) -> torch.Tensor:
-    """Give patches as a uint8 tensor (n, 3, size, size), channels last in memory."""
-    tensor = torch.from_numpy(np.ascontiguousarray(x)).permute(0, 3, 1, 2)
-    if tensor.shape[-1] == size or not len(tensor):
-        return tensor
-    chunks = (
-        F.interpolate(part.float(), size=(size, size), mode="bilinear", antialias=True) for part in tensor.split(256)
+def _finite(pending: list, recipe: Recipe, epoch: int, positions, patches) -> None:
+    """Stop at the first loss that is not finite, naming its batch."""
+    good = torch.isfinite(torch.stack([value for _, value, _ in pending]))
+    if good.all():
+        return
+    step, _, chosen = pending[int((~good).nonzero()[0])]
+    names = ", ".join(str(patches.ids[positions[i]]) for i in chosen[:3])
+    raise ReefcoreError(
+        f"the loss of {recipe.name} is not finite in epoch {epoch}, batch {step} (patches {names}, ...)",
+        do="lower lr in the recipe, or set amp to off; what was trained before this epoch is kept",
     )
-    return torch.cat([part.round().clamp(0, 255).byte() for part in chunks])
 
 
-def _normalised(x: torch.Tensor, recipe: Recipe) -> torch.Tensor:
-    mean, std = (torch.tensor(values).view(1, 3, 1, 1) * 255 for values in (recipe.mean, recipe.std))
-    return ((x.float() - mean) / std).contiguous(memory_format=torch.channels_last)
+class _Feed:
+    """Batches of 8-bit patches: from memory where they are, else by worker processes."""
+
+    def __init__(self, patches, positions, y, recipe: Recipe, augmentation: Augmentation):
+        self.patches, self.positions, self.recipe = patches, positions, recipe
+        self.y, self.augmentation = torch.from_numpy(y), augmentation
+        self.x = patches.read(positions, recipe.input_size) if patches.in_memory else None
+
+    def batches(self, order: np.ndarray, size: int, most: int, key: tuple) -> Iterator:
+        """Give (patches uint8 (n, 3, side, side), targets, their positions in the training set), full batches only."""
+        index = [order[start : start + size] for start in range(0, len(order), size)][:most]
+        if self.x is None:
+            yield from self._from_disk(index, key)
+            return
+        for chosen in index:
+            images = self.x[chosen]
+            if self.augmentation.image_wise:
+                images = np.stack([self.augmentation.image(image) for image in images])
+            yield _tensor(images), self.y[chosen], chosen
+
+    def _from_disk(self, index: list[np.ndarray], key: tuple) -> Iterator:
+        local = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+        # 16 readers feed a GPU; more would only take memory
+        workers = min(max((len(os.sched_getaffinity(0)) // local) - 1, 0), 16)
+        chosen = _Chosen(self.patches, self.positions, self.recipe.input_size, self.augmentation, key)
+        loader = torch.utils.data.DataLoader(
+            chosen,
+            batch_sampler=index,
+            num_workers=workers,
+            pin_memory=torch.cuda.is_available(),
+        )
+        for (x, places), where in zip(loader, index, strict=True):
+            yield x, self.y[places], where
 
 
-def _augmented(x: torch.Tensor, recipe: Recipe, rng: np.random.Generator) -> torch.Tensor:
-    """Flip, turn and tint normalised patches, a batch at once."""
-    n = len(x)
-    for wanted, axis in ((recipe.horizontal_flip, 3), (recipe.vertical_flip, 2)):
-        if wanted:
-            flipped = torch.from_numpy(rng.random(n) < 0.5)
-            x = torch.where(flipped.view(n, 1, 1, 1), x.flip(axis), x)
-    if recipe.rotate_90:  # a quarter turn of half of the patches, then half a turn of half: all four, equally often
-        turned = torch.from_numpy(rng.random(n) < 0.5)
-        x = torch.where(turned.view(n, 1, 1, 1), x.transpose(2, 3).flip(2), x)
-        half = torch.from_numpy(rng.random(n) < 0.5)
-        x = torch.where(half.view(n, 1, 1, 1), x.flip((2, 3)), x)
-    if recipe.colour_jitter:
-        gain = rng.uniform(-recipe.colour_jitter, recipe.colour_jitter, (n, 4)).astype(np.float32) + 1
-        gain = torch.from_numpy(gain[:, :1] * gain[:, 1:]).view(n, 3, 1, 1)
-        dark = -torch.tensor(recipe.mean).view(1, 3, 1, 1) / torch.tensor(recipe.std).view(1, 3, 1, 1)
-        x = (x - dark) * gain + dark
-    return x.contiguous(memory_format=torch.channels_last)
+class _Chosen(torch.utils.data.Dataset):
+    """One patch at a time; what is done to it depends on the key and its place alone, not on who reads it."""
+
+    def __init__(self, patches, positions, side: int, augmentation: Augmentation, key: tuple):
+        self.patches, self.positions, self.side = patches, positions, side
+        self.augmentation, self.key = augmentation, key
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, place: int):
+        image = self.patches.read([self.positions[place]], self.side)[0]
+        if self.augmentation is not None and self.augmentation.image_wise:
+            seed_all(*self.key, int(place))
+            image = self.augmentation.image(image)
+        return torch.from_numpy(image.transpose(2, 0, 1).copy()), int(place)
+
+
+def _tensor(images: np.ndarray) -> torch.Tensor:
+    """Give patches as a tensor (n, 3, side, side), channels last in memory."""
+    return torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2)
+
+
+def _held(patches, positions, recipe: Recipe):
+    """Say which patches are evaluated: an array at the model's size where it fits in memory, else where they lie."""
+    if patches.in_memory:
+        return patches.read(positions, recipe.input_size)
+    return _Chosen(patches, positions, recipe.input_size, None, ())
 
 
 @torch.inference_mode()
-def _scores(model: torch.nn.Module, x: torch.Tensor, recipe: Recipe) -> np.ndarray:
-    model.eval()
-    parts = [model(_normalised(part, recipe)).softmax(dim=1) for part in x.split(EVALUATION_BATCH)]
-    return torch.cat(parts).numpy() if len(x) else np.zeros((0, model.num_classes), np.float32)
+def _scores(fabric: Fabric, learner: Learner, held, recipe: Recipe, family: bool = False) -> np.ndarray:
+    """Give probabilities; every process does a share of them, and all have the whole."""
+    learner.eval()
+    outputs = learner.family_logits if family else learner.logits
+    n = len(held)
+    share = -(-n // fabric.world_size)
+    mine = np.arange(fabric.global_rank * share, min((fabric.global_rank + 1) * share, n))
+    if isinstance(held, np.ndarray):
+        batches = (_tensor(held[part]) for part in _cut(mine))
+    else:
+        workers = min(len(os.sched_getaffinity(0)) - 1, 16)
+        loader = torch.utils.data.DataLoader(held, batch_sampler=_cut(mine), num_workers=workers)
+        batches = (x for x, _ in loader)
+    parts = []
+    for x in batches:
+        with fabric.autocast():
+            logits = outputs(normalised(x.to(fabric.device), recipe))
+        parts.append(logits.float().softmax(dim=1).cpu())
+    width = len(learner.families if family else learner.classes)
+    scores = torch.cat(parts) if parts else torch.zeros((0, width))
+    if fabric.world_size > 1:
+        padded = torch.zeros((share, width))
+        padded[: len(scores)] = scores
+        scores = fabric.all_gather(padded.to(fabric.device)).reshape(-1, width)[:n].cpu()
+    return scores.numpy()
+
+
+def _cut(index: np.ndarray) -> list[np.ndarray]:
+    return [index[start : start + EVALUATION_BATCH] for start in range(0, len(index), EVALUATION_BATCH)]
 
 
 def _macro_recall(y: np.ndarray, predicted: np.ndarray) -> float:
@@ -229,3 +455,70 @@ def _macro_recall(y: np.ndarray, predicted: np.ndarray) -> float:
     n = np.bincount(y)
     hits = np.bincount(y[predicted == y], minlength=len(n))
     return float((hits[n > 0] / n[n > 0]).mean())
+
+
+class _Progress:
+    """How far a training is: its history, its best weights, and the file that a killed run goes on from."""
+
+    def __init__(self, path: str | Path | None, what: tuple):
+        self.path, self.what = Path(path) if path else None, repr(what)
+        self.history: list[tuple] = []
+        self.best: dict[str, torch.Tensor] = {}
+        self.best_epoch = 0
+
+    @property
+    def epoch(self) -> int:
+        return len(self.history)
+
+    def add(self, row: tuple, learner: Learner) -> None:
+        """Note an epoch, and keep its weights where its validation is the best so far."""
+        self.history.append(row)
+        best = self.history[self.best_epoch - 1][4] if self.best_epoch else -1.0
+        if not row[4] <= best:  # also true without validation patches, where the last epoch is kept
+            self.best_epoch = row[0]
+            self.best = {key: tensor.detach().clone() for key, tensor in learner.state_dict().items()}
+
+    def save(self, fabric: Fabric, learner: Learner, optimiser, average) -> None:
+        """Write everything that the next epoch needs."""
+        if self.path is None or fabric.global_rank:
+            return
+        state = {f"learner.{key}": value for key, value in learner.state_dict().items()}
+        state |= {f"best.{key}": value for key, value in self.best.items()}
+        if average:
+            state |= {f"average.{key}": value for key, value in average.module.state_dict().items()}
+        for index, values in optimiser.state_dict()["state"].items():
+            state |= {f"optimiser.{index}.{key}": torch.as_tensor(value) for key, value in values.items()}
+        scaler = fabric.strategy.precision.state_dict()
+        known = {"what": self.what, "history": self.history, "best_epoch": self.best_epoch, "scaler": scaler}
+        weights.save(state, self.path, known)
+
+    def load(self, fabric: Fabric, learner: Learner, optimiser, average) -> None:
+        """Go on from the file, where it is of the same training; another's is left to be overwritten."""
+        if self.path is None or not self.path.exists():
+            return
+        state, known = weights.read(self.path)
+        if known.get("what") != self.what:
+            logger.warning("%s is of another training: this one starts from the beginning.", self.path.name)
+            return
+        parts: dict = {"learner": {}, "best": {}, "average": {}, "optimiser": {}}
+        for key, value in state.items():
+            part, _, rest = key.partition(".")
+            parts[part][rest] = value.to(fabric.device)
+        learner.load_state_dict(parts["learner"])
+        self.best = parts["best"]
+        if average:
+            average.module.load_state_dict(parts["average"])
+        moments: dict = {}
+        for key, value in parts["optimiser"].items():
+            index, _, name = key.partition(".")
+            moments.setdefault(int(index), {})[name] = value
+        optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
+        fabric.strategy.precision.load_state_dict(known["scaler"])
+        self.history = [tuple(row) for row in known["history"]]
+        self.best_epoch = known["best_epoch"]
+        logger.info("%s goes on after epoch %d.", self.path.stem, self.epoch)
+
+    def clear(self, fabric: Fabric) -> None:
+        """Remove the file: the training is done."""
+        if self.path is not None and not fabric.global_rank:
+            self.path.unlink(missing_ok=True)

@@ -31,8 +31,8 @@ croissant selection
 sample
 recipes losses
 weights
-learners pretraining vision_language
-predictions fitting training
+learners pretraining vision_language augment
+predictions fitting training inference
 metrics
 cover
 comparison
@@ -58,8 +58,9 @@ TABLES_ONLY = [
     "metrics",
     "published",
 ]
-TABLES_ONLY += ["worms", "bulk", "attribution", "geography", "croissant", "selection", "classes", "calibration", "cost"]
+TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
+TABLES_ONLY += ["classes", "calibration", "cost"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -23,104 +23,52 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way to train one model.
+    """One way to train one model. Every choice is written down; a profile's or caller's changes are checked alike."""
 
-    Attributes
-    ----------
-    name, size : str
-        The file's name; ``sample`` or ``full``.
-    row : str
-        The row's name in the published tables.
-    tables : tuple of int
-        The published tables that have this row.
-    schemes : tuple of {'S1', 'S2', 'S3', 'S4'}
-        The training sets that the paper trains it on; empty for pretraining.
-    task : {'genus', 'family', 'genus_family', 'masked'}
-        What is learnt; ``masked`` is pretraining by a masked autoencoder (doi 10.1109/CVPR52688.2022.01553).
-    task_args : dict
-        genus_family: family_weight (of the family head's loss). masked: mask_ratio in (0, 1), decoder_dim,
-        decoder_depth, decoder_heads. genus by open_clip: local_loss, gather_with_grad (of ``open_clip.ClipLoss``).
-    library : {'timm', 'open_clip'}
-    model, model_args : str, dict
-        The model's name there (its pretrained tag included) and further arguments of it.
-    weights : str
-        What training starts from: ``scratch``, ``hub`` (the model's own, downloaded), ``recipe:NAME`` (what a
-        pretraining recipe learnt) or a ``.safetensors`` file.
-    input_size : int
-        Side of the model's input in pixels.
-    mean, std : tuple of 3 floats
-        Per channel, of pixels in 0..1, for normalisation.
-    epochs, batch_size : int
-        Patches per step and process.
-    optimiser : {'adamw', 'sgd'}
-        SGD has Nesterov momentum 0.9; `betas` are AdamW's.
-    lr, weight_decay, layer_decay, clip_grad : float
-        `lr` is the peak and is not scaled by the batch; `layer_decay` multiplies it once per layer below the head (1:
-        not at all); `clip_grad` bounds the gradient's norm (0: not).
-    schedule : {'cosine', 'constant'}
-        Of the learning rate after a linear warm-up over `warmup_epochs`; cosine ends at zero.
-    loss : str
-        One of `reefcore.losses.NAMES` with its `beta`, `gamma` and `alpha`; '' where the task has its own.
-    label_smoothing, drop_path, ema : float
-        In [0, 1); `ema` is the decay of averaged weights (0: none).
-    horizontal_flip, vertical_flip, random_erasing : float
-        Probabilities; `quarter_turns` (bool) turns by 0, 90, 180 or 270 degrees.
-    colour_jitter : float
-        Brightness, contrast and saturation vary by 1 -+ this; in [0, 1).
-    randaugment : str
-        timm's description of RandAugment; '' for none.
-    mixup, cutmix : float
-        Their alpha; 0 for none.
-    amp : {'off', 'fp16', 'bf16'}
-        Mixed precision. `channels_last` (bool) is the memory format.
-    train_per_class, val_per_class, min_per_class : int
-        At most that many patches per class are drawn (0: all); rarer classes are repeated up to `min_per_class`.
-    """
-
-    name: str
-    size: str
-    row: str
-    tables: tuple[int, ...]
-    schemes: tuple[str, ...]
-    task: str
-    task_args: dict
-    library: str
-    model: str
-    model_args: dict
-    weights: str
-    input_size: int
-    mean: tuple[float, float, float]
+    name: str  # the file's
+    size: str  # sample or full
+    row: str  # the row's name in the published tables
+    tables: tuple[int, ...]  # the published tables that have it
+    schemes: tuple[str, ...]  # the training sets that the paper trains it on; none for pretraining
+    task: str  # genus, family, genus_family (two heads), masked (pretraining, doi 10.1109/CVPR52688.2022.01553)
+    task_args: dict  # family_weight: of the family head's loss; of ClipLoss; of the masks and the decoder (see TASKS)
+    library: str  # timm or open_clip
+    model: str  # its name there, with the tag of the weights
+    model_args: dict  # further arguments of it
+    weights: str  # scratch, hub (the model's own, downloaded), recipe:NAME (what that one learnt), a .safetensors file
+    input_size: int  # pixels a side; patches of another size are resized
+    mean: tuple[float, float, float]  # per channel, of pixels in 0..1
     std: tuple[float, float, float]
     epochs: int
-    batch_size: int
-    optimiser: str
-    betas: tuple[float, float]
-    lr: float
+    batch_size: int  # patches per step and process
+    optimiser: str  # adamw, or sgd with Nesterov momentum 0.9
+    betas: tuple[float, float]  # of adamw
+    lr: float  # the peak; not scaled by the batch
     weight_decay: float
-    layer_decay: float
-    clip_grad: float
-    schedule: str
+    layer_decay: float  # factor on lr per layer below the head; 1: none
+    clip_grad: float  # largest norm of the gradient; 0: any
+    schedule: str  # of lr after a linear warm-up: cosine (ends at 0) or constant
     warmup_epochs: float
-    loss: str
+    loss: str  # of reefcore.losses, with beta, gamma and alpha; '' where the task has its own
     beta: float
     gamma: float
     alpha: float
     label_smoothing: float
-    drop_path: float
-    ema: float
-    horizontal_flip: float
-    vertical_flip: float
-    quarter_turns: bool
-    colour_jitter: float
-    randaugment: str
-    random_erasing: float
-    mixup: float
-    cutmix: float
-    amp: str
-    channels_last: bool
-    train_per_class: int
-    val_per_class: int
-    min_per_class: int
+    drop_path: float  # probability
+    ema: float  # decay of averaged weights; 0: none
+    horizontal_flip: float  # probability
+    vertical_flip: float  # probability
+    quarter_turns: bool  # turned by 0, 90, 180 or 270 degrees, equally often
+    colour_jitter: float  # brightness, contrast and saturation vary by 1 -+ this
+    randaugment: str  # as timm writes it; '': none
+    random_erasing: float  # probability
+    mixup: float  # alpha of its beta distribution; 0: none
+    cutmix: float  # alpha of its beta distribution; 0: none
+    amp: str  # mixed precision: off, fp16, bf16
+    channels_last: bool  # the memory format
+    train_per_class: int  # at most so many patches of a class are drawn; 0: all
+    val_per_class: int  # the same of validation; test patches are always all taken
+    min_per_class: int  # rarer classes are repeated up to so many patches per epoch
 
 
 KEYS = [field.name for field in fields(Recipe)][2:]  # of a file; name and size are not written in it
@@ -264,6 +212,8 @@ def _value(key: str, value, kind: type, path: Path):
         return kind(value)
     exponent = kind is float and isinstance(value, str) and re.fullmatch(r"[-+.\d]+[eE][-+]?\d+", value)
     do = "write the number with a point and a signed exponent, such as 1.0e-4" if exponent else None
+    if kind is str and isinstance(value, bool):
+        do = "put the word in quotes: YAML reads off, on, no and yes as false and true"
     raise ReefcoreError(f"{key} must be of type {kind.__name__}, not {value!r}", path, do)
 
 
@@ -276,10 +226,7 @@ def _consistent(recipe: Recipe, path: Path) -> None:
     def bounded(key: str, values, interval: str):
         low, high = map(float, interval[1:-1].split(", "))
         for value in values if isinstance(values, tuple) else (values,):
-            inside = (
-                low < value < high or (value == low and interval[0] == "[") or (value == high and interval[-1] == "]")
-            )
-            if not inside:
+            if not (low < value < high or (interval[0], value) == ("[", low) or (value, interval[-1]) == (high, "]")):
                 refuse(f"{key} must lie in {interval}, not {value}")
 
     for key, choices in CHOICES.items():
@@ -330,12 +277,11 @@ def _weights(recipe: Recipe, path: Path, refuse) -> None:
         return
     if recipe.task == "masked" or recipe.library == "open_clip":
         refuse(f"weights {recipe.weights!r} are for timm models that are fine-tuned")
-    if (file := _beside(path, name)) is None:
-        refuse(f"weights: there is no recipe {name!r}")
-    task = {key: value for _, values in _chain(file) for key, value in values.items()}.get("task")
+    task = (
+        {key: value for _, values in _chain(name) for key, value in values.items()}["task"] if name in names() else ""
+    )
     if task != "masked":
-        refuse(f"weights: {name} is no pretraining recipe (its task is {task})", "name one of task masked")
-    pretraining = load(file, recipe.size)
-    for key in ("model", "model_args", "input_size"):
-        if getattr(pretraining, key) != getattr(recipe, key):
-            refuse(f"{key} must be that of weights {name}, {getattr(pretraining, key)!r}")
+        refuse(f"weights: {name!r} is no pretraining recipe", "name one of the library whose task is masked")
+    learnt = load(name, recipe.size)
+    if (learnt.model.split(".")[0], learnt.model_args) != (recipe.model.split(".")[0], recipe.model_args):
+        refuse(f"model and model_args must be those of weights {name}: {learnt.model} {learnt.model_args}")
