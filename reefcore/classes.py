@@ -328,7 +328,9 @@ def _others(rows: pd.DataFrame, annotations: pd.DataFrame, crop: int) -> pd.Seri
     """Name the hard corals other than its own that have a point within each point's patch; by annotation_id."""
     place = ["annotation_id", "source", "image", "row", "column", "label"]
     known = curation.hard_corals(annotations)[place]
-    known = known[known["label"].notna()]
+    known = known[
+        known["label"].notna() & (known["label"] != taxonomy.ORDER)
+    ]  # a coral of the order may be of the taxon
     mine = known[among(known["annotation_id"], rows["annotation_id"])]
     pairs = mine.merge(known, on=["source", "image"], suffixes=("", "_other"))
     offsets = pairs["row_other"] - pairs["row"], pairs["column_other"] - pairs["column"]

@@ -174,7 +174,8 @@ def test_other_corals_are_those_that_the_patch_shows(size):
         image[50 + offset, 50] = 255
         other = points.iloc[:1].assign(annotation_id="x", row=50 + offset, label="Isopora")
         alga = other.assign(annotation_id="y", row=50, label="Turf algae", broad_category="Algae")
-        table = classes.examples(rows, pd.concat([points, other, alga]), rows["annotation_id"], size)
+        coral = other.assign(annotation_id="z", row=50, label="Scleractinia")  # may be of the same genus
+        table = classes.examples(rows, pd.concat([points, other, alga, coral]), rows["annotation_id"], size)
         seen = table.loc[table["annotation_id"] == rows["annotation_id"].iloc[0], "others"]
         assert ("Isopora" in set(seen)) == bool(patches.crop(image, 50, 50, size).any()), offset
         assert set(seen) <= {"", "Isopora"}
