@@ -36,7 +36,7 @@ predictions fitting training inference
 metrics
 cover
 comparison
-classes calibration cost
+ranking classes calibration cost
 audit
 figures
 profiles
