@@ -13,13 +13,13 @@ from reefcore.files import share
 from reefcore.review import wilson
 from reefcore.tables import among, positions
 
-#: What the authors compare: (model, level) -> the run that reproduces it, and whether its genera stand for families.
+#: What the authors compare: (model, level) -> the run that reproduces it, and the level of `levels`.
 TWO_HEADS = {
-    ("one head", "genus"): ("vit-S4-S4", False),
-    ("one head", "family"): ("vit-S4-S4", True),
-    ("two heads", "genus"): ("vit_two_heads-S4-S4", False),
-    ("two heads", "family"): ("vit_two_heads.family-S4-S4", False),
-    ("family head", "family"): ("vit_family-S4-S4", False),
+    ("one head", "genus"): ("vit-S4-S4", "genus"),
+    ("one head", "family"): ("vit-S4-S4", "family"),
+    ("two heads", "genus"): ("vit_two_heads-S4-S4", "genus"),
+    ("two heads", "family"): ("vit_two_heads.family-S4-S4", "family"),  # answers of families stay as they are
+    ("family head", "family"): ("vit_family-S4-S4", "family"),
 }
 
 
@@ -56,15 +56,14 @@ def photo_of(rows: pd.DataFrame, annotations: pd.DataFrame) -> pd.Series:
     ReefcoreError
         Where a prediction is for an annotation that is not in `annotations`.
     """
-    where = positions(rows["annotation_id"], annotations["annotation_id"])
-    if (where < 0).any():
-        stray = rows["annotation_id"][where < 0]
+    photos = rows["annotation_id"].map(metrics.photos(annotations))
+    if photos.isna().any():
+        stray = rows.loc[photos.isna(), "annotation_id"]
         raise ReefcoreError(
             f"{len(stray)} predictions are for unknown annotations, such as {stray.iloc[0]}",
             do="give the annotations the predictions were made for",
         )
-    found = annotations.iloc[where]
-    return (found["source"] + "\x1f" + found["image"]).set_axis(rows.index)
+    return photos
 
 
 def train_counts(splits: pd.DataFrame, annotations: pd.DataFrame, run: str) -> pd.Series:
@@ -141,34 +140,36 @@ def to_families(rows: pd.DataFrame) -> pd.DataFrame:
     return kept.assign(**{name: rows[name].map(family).astype("str") for name in ("y_true", "y_pred")})
 
 
-def matrix(rows: pd.DataFrame, order: list[str] | None = None) -> pd.DataFrame:
+def matrix(rows: pd.DataFrame) -> pd.DataFrame:
     """Divide the confusion matrix by its row sums (paper, Figure 11): shares of the points of each true class.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Predictions of one run.
-    order : list of str, optional
-        Of the classes; by default their names'. See `by_family`.
-
-    Returns
-    -------
-    DataFrame
-        Square, over the classes of truth or prediction; a class absent from the test has a row of NaN, for nothing of
-        it was measured (the paper draws it as zeros).
+    A class absent from the test has a row of NaN, for nothing of it was measured (the paper draws it as zeros).
     """
     cells = metrics.confusion(rows["y_true"], rows["y_pred"])
-    shares = cells.div(cells.sum(axis=1).where(lambda n: n > 0), axis=0)
-    return shares if order is None else shares.reindex(index=order, columns=order)
+    return cells.div(cells.sum(axis=1).where(lambda n: n > 0), axis=0)
 
 
 def by_family(labels: Iterable[str]) -> pd.Series:
     """Order classes in blocks of one family, the largest block first; the value is the family."""
     family = family_of(sorted(labels))
-    size = family.map(family.value_counts())
-    table = pd.DataFrame({"family": family, "size": size}).rename_axis("label").reset_index()
-    table = table.sort_values(["size", "family", "label"], ascending=[False, True, True])
-    return table.set_index("label")["family"]
+    order = pd.DataFrame({"family": family, "size": family.map(family.value_counts())})
+    return order.sort_values(["size", "family"], ascending=[False, True], kind="stable")["family"]
+
+
+def confused(rows: pd.DataFrame, most: int = 10) -> pd.DataFrame:
+    """List the most frequent confusions of one run.
+
+    Returns
+    -------
+    DataFrame
+        ``truth``, ``taken for``, ``points``, ``of`` (points of that truth), ``share``.
+    """
+    pairs = rows[["y_true", "y_pred"]].set_axis(["truth", "taken for"], axis=1)
+    wrong = pairs[pairs["truth"] != pairs["taken for"]].value_counts().rename("points").reset_index()
+    wrong["of"] = wrong["truth"].map(pairs["truth"].value_counts())
+    wrong["share"] = wrong["points"] / wrong["of"]
+    order = ["points", "truth", "taken for"]
+    return wrong.sort_values(order, ascending=[False, True, True], ignore_index=True).head(most)
 
 
 def _spread(cells: np.ndarray) -> np.ndarray:
@@ -242,15 +243,15 @@ def levels(rows: pd.DataFrame, annotations: pd.DataFrame, n: int = 1000, seed: i
     Returns
     -------
     DataFrame
-        ``level`` (genus, family), ``classes``, and ``metric``, ``value``, ``ci_low``, ``ci_high``.
+        ``level`` (genus, family), ``classes``, ``metric``, ``value``, ``ci_low``, ``ci_high``.
     """
-    photos = photo_of(rows, annotations)
-    parts = []
-    for level, answers in (("genus", rows), ("family", to_families(rows))):
-        table = metrics.bootstrap(answers["y_true"], answers["y_pred"], photos, n, seed)
-        parts.append(table.assign(level=level, classes=answers["y_true"].nunique()))
-    both = pd.concat(parts, ignore_index=True)
-    return both[both["metric"] != "accuracy"][["level", "classes", "metric", "value", "ci_low", "ci_high"]]
+    photos, parts = photo_of(rows, annotations), []
+    for level, said in (("genus", rows), ("family", to_families(rows))):
+        scores = metrics.bootstrap(said["y_true"], said["y_pred"], photos, n, seed)
+        scores.insert(0, "classes", said["y_true"].nunique())
+        scores.insert(0, "level", level)
+        parts.append(scores[scores["metric"] != "accuracy"])
+    return pd.concat(parts, ignore_index=True)
 
 
 def two_heads(predictions: pd.DataFrame, annotations: pd.DataFrame, n: int = 1000, seed: int = 0) -> pd.DataFrame:
@@ -262,16 +263,13 @@ def two_heads(predictions: pd.DataFrame, annotations: pd.DataFrame, n: int = 100
         ``model``, ``level``, ``run``, ``published``, ``reproduced``, ``low``, ``high``, ``difference``: macro recall in
         percent; NaN where the run is not there.
     """
-    printed = pd.read_csv(share("data", "published", "two_heads.csv"))
     lines = []
-    for line in printed.itertuples():
-        run, mapped = TWO_HEADS[line.model, line.level]
-        rows = predictions[predictions["run_id"] == run]
-        values = [np.nan] * 3
+    for line in pd.read_csv(share("data", "published", "two_heads.csv")).itertuples():
+        run, level = TWO_HEADS[line.model, line.level]
+        rows, values = predictions[predictions["run_id"] == run], [np.nan] * 3
         if len(rows):
-            answers = to_families(rows) if mapped else rows
-            scores = metrics.bootstrap(answers["y_true"], answers["y_pred"], photo_of(rows, annotations), n, seed)
-            values = 100 * scores.set_index("metric").loc["macro_recall", ["value", "ci_low", "ci_high"]]
+            scores = levels(rows, annotations, n, seed).set_index(["level", "metric"])
+            values = 100 * scores.loc[(level, "macro_recall"), ["value", "ci_low", "ci_high"]]
         lines.append((line.model, line.level, run, line.recall_pct, *values))
     table = pd.DataFrame(lines, columns=["model", "level", "run", "published", "reproduced", "low", "high"])
     return table.assign(difference=table["reproduced"] - table["published"])
@@ -306,15 +304,14 @@ def examples(
         ``right``, ``confidence`` and ``others``, the other corals in the patch.
     """
     rows = rows.assign(patch=positions(rows["annotation_id"], patch_ids))
-    rows = rows[rows["patch"] >= 0].sample(frac=1, random_state=seed)
+    rows = rows[rows["patch"] >= 0].sort_values("annotation_id").sample(frac=1, random_state=seed)
     rows["right"] = rows["y_true"] == rows["y_pred"]
-    common = rows["y_true"].value_counts(sort=True).sort_index(kind="stable").nlargest(each).index
-    pairs = rows[rows["y_true"].isin(common)].drop_duplicates(["y_true", "right"])
-    place = pairs["y_true"].map({label: i for i, label in enumerate(common)})
-    pairs = pairs.assign(place=place).sort_values(["place", "right"], ascending=[True, False])
+    common = rows["y_true"].value_counts().sort_index().nlargest(each).index
+    rows["place"] = common.get_indexer(rows["y_true"])
+    pairs = rows[rows["place"] >= 0].drop_duplicates(["y_true", "right"])
     others = _others(rows, annotations, crop)
     chosen = {
-        "common": pairs.drop(columns="place"),
+        "common": pairs.sort_values(["place", "right"], ascending=[True, False]),
         "sure": rows[~rows["right"]].nlargest(each, "confidence"),
         "unsure": rows[rows["right"]].nsmallest(each, "confidence"),
         "several": rows[rows["annotation_id"].isin(others.index)].head(each),
@@ -328,9 +325,7 @@ def _others(rows: pd.DataFrame, annotations: pd.DataFrame, crop: int) -> pd.Seri
     """Name the hard corals other than its own that have a point within each point's patch; by annotation_id."""
     place = ["annotation_id", "source", "image", "row", "column", "label"]
     known = curation.hard_corals(annotations)[place]
-    known = known[
-        known["label"].notna() & (known["label"] != taxonomy.ORDER)
-    ]  # a coral of the order may be of the taxon
+    known = known[known["label"].notna() & (known["label"] != taxonomy.ORDER)]  # that one may be of the same genus
     mine = known[among(known["annotation_id"], rows["annotation_id"])]
     pairs = mine.merge(known, on=["source", "image"], suffixes=("", "_other"))
     offsets = pairs["row_other"] - pairs["row"], pairs["column_other"] - pairs["column"]

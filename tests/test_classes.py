@@ -77,7 +77,11 @@ def test_rows_of_absent_classes_are_missing_not_zero():
         "Porites": "Poritidae",
     }
     assert order.index[:2].tolist() == ["Favites", "Goniastrea"]
-    assert classes.matrix(rows_of(), list(order.index)).columns.tolist() == list(order.index)
+
+
+def test_the_most_frequent_confusions_come_first():
+    table = classes.confused(rows_of(), 2)
+    assert table.to_numpy().tolist() == [["Favites", "Goniastrea", 3, 8, 3 / 8], ["Goniastrea", "Favites", 2, 2, 1.0]]
 
 
 def test_families_of_families_and_of_strangers_are_themselves():
