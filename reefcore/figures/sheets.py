@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from reefcore.errors import ReefcoreError
+from reefcore.figures.style import BLUE, RED
 
 GAP = 0.06  # between patches, as a fraction of their side
 CAPTION = 0.24  # height of a label's strip, as a fraction of a patch's side
+LINE = 0.15  # of each further line
 INCHES = 1.0  # side of a patch
 
 
 def contact_sheet(
-    patches: np.ndarray, labels: Sequence[str], columns: int = 10, title: str | None = None, mark: bool = False
+    patches: np.ndarray,
+    labels: Sequence[str],
+    columns: int = 10,
+    title: str | None = None,
+    mark: bool = False,
+    right: Sequence[bool] | None = None,
 ) -> Figure:
     """Lay patches out in rows, in their order, each above its label.
 
@@ -23,12 +32,14 @@ def contact_sheet(
     ----------
     patches : ndarray of uint8, shape (n, size, size, 3)
     labels : sequence of str, length n
-        Shortened where wider than a patch.
+        May have several lines; a line is shortened where wider than a patch.
     columns : int
         Patches per row, at least 1.
     title : str, optional
     mark : bool
         Draw a small ring about the annotated point of each patch (see `reefcore.patches.crop`).
+    right : sequence of bool, optional
+        Frame patches that are right with a thin solid line, and those that are wrong with a thick broken one.
 
     Returns
     -------
@@ -45,7 +56,8 @@ def contact_sheet(
         raise ReefcoreError(f"{len(labels)} labels for {len(patches)} patches", do="give one label per patch")
     columns = min(columns, len(patches))
     rows = -(-len(patches) // columns)
-    step_x, step_y = 1 + GAP, 1 + GAP + CAPTION
+    lines = max(str(label).count("\n") for label in labels)
+    step_x, step_y = 1 + GAP, 1 + GAP + CAPTION + LINE * lines
     width, height = columns * step_x - GAP, rows * step_y
     head = 0.4 if title else 0.0
     figure = Figure(figsize=(width * INCHES, height * INCHES + head), facecolor="white")
@@ -55,8 +67,11 @@ def contact_sheet(
     for i, (patch, label) in enumerate(zip(patches, labels, strict=True)):
         x, y = i % columns * step_x, i // columns * step_y
         axes.imshow(patch, extent=(x, x + 1, y + 1, y), interpolation="antialiased")
-        text = str(label)
-        axes.text(x + 0.5, y + 1.04, text if len(text) <= 15 else text[:14] + "…", ha="center", va="top", fontsize=7)
+        text = "\n".join(line if len(line) <= 17 else line[:16] + "…" for line in str(label).split("\n"))
+        axes.text(x + 0.5, y + 1.05, text, ha="center", va="top", fontsize=7)
+        if right is not None:
+            style = {"ec": BLUE, "lw": 1.5} if right[i] else {"ec": RED, "lw": 3, "ls": (0, (2, 1))}
+            axes.add_patch(Rectangle((x + 0.01, y + 0.01), 0.98, 0.98, fill=False, **style))
         if mark:
             centre = ((len(patch) + 1) // 2 + 0.5) / len(patch)
             axes.plot(x + centre, y + centre, "o", ms=7, mfc="none", mec="white", mew=0.9)
@@ -64,6 +79,24 @@ def contact_sheet(
     if title:
         figure.text(0.5, 1 - 0.2 / (height * INCHES + head), title, ha="center", va="center", fontsize=11)
     return figure
+
+
+def answer_sheet(patches: np.ndarray, answers: pd.DataFrame, columns: int = 8) -> Figure:
+    """Lay out patches with their truth, a model's answer and its confidence (paper, Figures 4, 12 and 13).
+
+    Parameters
+    ----------
+    patches : ndarray of uint8, shape (n, size, size, 3)
+    answers : DataFrame, n rows
+        ``y_true``, ``y_pred``, ``right`` (bool), ``confidence`` (fraction): see `reefcore.classes.examples`.
+    columns : int
+        Patches per row.
+    """
+    labels = [
+        f"{row.y_true}\n{'✓' if row.right else '✗'} {row.y_pred}\n{row.confidence:.0%} sure"
+        for row in answers.itertuples()
+    ]
+    return contact_sheet(patches, labels, columns, mark=True, right=answers["right"].to_list())
 
 
 def photo_sheet(photos: Sequence[np.ndarray], labels: Sequence[str], columns: int = 4) -> Figure:
