@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import logging
 import os
 import sys
@@ -167,7 +168,8 @@ def fit(
     start : path, optional
         The weights that ``weights: recipe:<name>`` stands for.
     resume : path, optional
-        Where the state after each epoch is kept; if it is there, of the same training, it goes on from it.
+        Where the state after each epoch is kept; if it is there, of the same training, it goes on from it. It stays at
+        the end, so that nothing is lost until the caller has what it needs of the result, and removes it.
     about : dict, optional
         Kept in the checkpoint.
 
@@ -191,7 +193,8 @@ def fit(
         module, optimiser = fabric.setup(learner, optimiser)
         average = _average(recipe, learner)
         judged = average.module if average else learner
-        progress = _Progress(resume, (dataclasses.asdict(recipe), classes, seed, len(positions), fabric.world_size))
+        same = (dataclasses.asdict(recipe), classes, seed, fabric.world_size)
+        progress = _Progress(resume, (*same, resume and _digest(patches, (train, val), start)))
         progress.load(fabric, learner, optimiser, average)
         augmentation = Augmentation(recipe, len(classes))
         feed = _Feed(patches, positions, y, recipe, augmentation)
@@ -239,12 +242,10 @@ def fit(
             said = "%s epoch %d: loss %.3f, lr %.2e, %.0f images/s, validation macro recall %.3f, %.1f s"
             logger.info(said, recipe.name, *row)
             progress.add(row, judged)
-            if epoch < recipe.epochs:
-                progress.save(fabric, learner, optimiser, average)
+            progress.save(fabric, learner, optimiser, average)
         bar.close()
         fabric.barrier()
         judged.load_state_dict(progress.best)
-        progress.clear(fabric)
     table = pd.DataFrame(progress.history, columns=HISTORY)
     return Fitted(judged.eval(), recipe, table, progress.best_epoch, patches.size, about or {})
 
@@ -457,6 +458,17 @@ def _macro_recall(y: np.ndarray, predicted: np.ndarray) -> float:
     return float((hits[n > 0] / n[n > 0]).mean())
 
 
+def _digest(patches, parts, start: str | Path | None) -> str:
+    """Tell trainings apart by their patches, labels and first weights."""
+    digest = hashlib.sha256()
+    for positions, y in parts:
+        digest.update("\n".join(str(patches.ids[i]) for i in positions).encode() + y.tobytes())
+    if start:
+        with open(start, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
 class _Progress:
     """How far a training is: its history, its best weights, and the file that a killed run goes on from."""
 
@@ -496,29 +508,31 @@ class _Progress:
         """Go on from the file, where it is of the same training; another's is left to be overwritten."""
         if self.path is None or not self.path.exists():
             return
-        state, known = weights.read(self.path)
+        try:
+            state, known = weights.read(self.path)
+        except ReefcoreError as error:
+            logger.warning("%s This training starts from the beginning.", error)
+            return
         if known.get("what") != self.what:
             logger.warning("%s is of another training: this one starts from the beginning.", self.path.name)
             return
         parts: dict = {"learner": {}, "best": {}, "average": {}, "optimiser": {}}
         for key, value in state.items():
             part, _, rest = key.partition(".")
-            parts[part][rest] = value.to(fabric.device)
+            parts[part][rest] = value
         learner.load_state_dict(parts["learner"])
         self.best = parts["best"]
         if average:
             average.module.load_state_dict(parts["average"])
+        trained = [parameter for group in optimiser.param_groups for parameter in group["params"]]
         moments: dict = {}
         for key, value in parts["optimiser"].items():
             index, _, name = key.partition(".")
+            if value.ndim:  # the file has lost the memory format, and the fused kernel does not look at it
+                value = torch.empty_like(trained[int(index)]).copy_(value)
             moments.setdefault(int(index), {})[name] = value
         optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
         fabric.strategy.precision.load_state_dict(known["scaler"])
         self.history = [tuple(row) for row in known["history"]]
         self.best_epoch = known["best_epoch"]
         logger.info("%s goes on after epoch %d.", self.path.stem, self.epoch)
-
-    def clear(self, fabric: Fabric) -> None:
-        """Remove the file: the training is done."""
-        if self.path is not None and not fabric.global_rank:
-            self.path.unlink(missing_ok=True)
