@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import logging
 import os
 import sys
@@ -203,11 +204,12 @@ def fit(
         bar.update(progress.epoch * updates)
         for epoch in range(progress.epoch + 1, recipe.epochs + 1):
             order = _epoch(y, recipe, seed, epoch)[fabric.global_rank :: fabric.world_size]
-            seed_all(seed, epoch, fabric.global_rank)
+            key = (seed, epoch, fabric.global_rank)
+            seed_all(*key)
             began = shown = time.perf_counter()
             losses, pending = [], []
             module.train()
-            for step, (x, target, chosen) in enumerate(feed.batches(order, batch, updates, (seed, epoch)), start=1):
+            for step, (x, target, chosen) in enumerate(feed.batches(order, batch, updates, key), start=1):
                 schedule.step_update((epoch - 1) * updates + step - 1)
                 x, target = augmentation.batch(x.to(fabric.device), target.to(fabric.device))
                 loss = module(x, target)
@@ -375,22 +377,15 @@ class _Feed:
             yield _tensor(images), self.y[chosen], chosen
 
     def _from_disk(self, index: list[np.ndarray], key: tuple) -> Iterator:
-        local = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-        # 16 readers feed a GPU; more would only take memory
-        workers = min(max((len(os.sched_getaffinity(0)) // local) - 1, 0), 16)
         chosen = _Chosen(self.patches, self.positions, self.recipe.input_size, self.augmentation, key)
-        loader = torch.utils.data.DataLoader(
-            chosen,
-            batch_sampler=index,
-            num_workers=workers,
-            pin_memory=torch.cuda.is_available(),
-        )
-        for (x, places), where in zip(loader, index, strict=True):
-            yield x, self.y[places], where
+        turn = itertools.count()
+        numbered = [[(next(turn), place) for place in where] for where in index]
+        for x, where in zip(_loaded(chosen, numbered), index, strict=True):
+            yield x, self.y[where], where
 
 
 class _Chosen(torch.utils.data.Dataset):
-    """One patch at a time; what is done to it depends on the key and its place alone, not on who reads it."""
+    """One patch at a time; what is done to it depends on the key and its turn alone, not on who reads it."""
 
     def __init__(self, patches, positions, side: int, augmentation: Augmentation, key: tuple):
         self.patches, self.positions, self.side = patches, positions, side
@@ -399,12 +394,25 @@ class _Chosen(torch.utils.data.Dataset):
     def __len__(self) -> int:
         return len(self.positions)
 
-    def __getitem__(self, place: int):
+    def __getitem__(self, item: tuple[int, int]) -> torch.Tensor:
+        turn, place = item  # a patch that is repeated in an epoch has several turns
         image = self.patches.read([self.positions[place]], self.side)[0]
         if self.augmentation is not None and self.augmentation.image_wise:
-            seed_all(*self.key, int(place))
+            seed_all(*self.key, turn)  # of the worker process
             image = self.augmentation.image(image)
-        return torch.from_numpy(image.transpose(2, 0, 1).copy()), int(place)
+        return torch.from_numpy(image.transpose(2, 0, 1).copy())
+
+
+def _loaded(chosen: _Chosen, batches: list) -> Iterator[torch.Tensor]:
+    """Read batches ahead in worker processes: one at least, so that no reader's seed meets the trainer's generators."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    # 16 readers feed a GPU; more would only take memory
+    workers = min(max(cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1)) - 1, 1), 16)
+    options = {"num_workers": workers, "pin_memory": torch.cuda.is_available()}
+    try:
+        yield from torch.utils.data.DataLoader(chosen, batch_sampler=batches, **options)
+    except ReefcoreError as error:  # torch puts the worker's traceback before its sentence
+        raise ReefcoreError(str(error).strip().rpartition(f"{ReefcoreError.__name__}: ")[2]) from None
 
 
 def _tensor(images: np.ndarray) -> torch.Tensor:
@@ -430,9 +438,7 @@ def _scores(fabric: Fabric, learner: Learner, held, recipe: Recipe, family: bool
     if isinstance(held, np.ndarray):
         batches = (_tensor(held[part]) for part in _cut(mine))
     else:
-        workers = min(len(os.sched_getaffinity(0)) - 1, 16)
-        loader = torch.utils.data.DataLoader(held, batch_sampler=_cut(mine), num_workers=workers)
-        batches = (x for x, _ in loader)
+        batches = _loaded(held, [[(0, place) for place in part] for part in _cut(mine)])
     parts = []
     for x in batches:
         with fabric.autocast():
