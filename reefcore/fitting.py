@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 import torch
 from lightning_fabric import Fabric
+from timm.utils import distribute_bn
 from tqdm import tqdm
 
 from reefcore import learners, weights
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 EVALUATION_BATCH = 256
 CHECK_EVERY = 50  # steps between looks at the losses on a GPU: each look waits for it
 HISTORY = ["epoch", "loss", "lr", "images_per_second", "val_macro_recall", "seconds"]
+REPEATABLE = ["epoch", "loss", "lr", "val_macro_recall"]
 PRECISION = {"off": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
 IDLE = 20.0  # seconds between two lines of the log
 
@@ -55,7 +57,7 @@ class Fitted:
     history : DataFrame
         One row per epoch: ``epoch`` (from 1), ``loss`` (mean over its patches), ``lr`` (the largest, at its end),
         ``images_per_second`` (of training, all processes together), ``val_macro_recall`` (NaN without validation
-        patches) and ``seconds``.
+        patches) and ``seconds``. A loaded checkpoint has it without images per second and seconds.
     best_epoch : int
     crop : int
         Side in pixels of the patches it was trained on.
@@ -76,12 +78,17 @@ class Fitted:
         return self.learner.classes
 
     def save(self, path: str | Path) -> Path:
-        """Write a checkpoint: safetensors, with everything that `load` needs."""
+        """Write a checkpoint: safetensors, with everything that `load` needs.
+
+        The same training gives the same bytes, so the columns of `history` that a clock makes are left out.
+        """
+        # The learner's recipe has what came with weights from the hub: a CLIP model's shape and preprocessing.
+        recipe = dataclasses.replace(self.learner.recipe, weights=self.recipe.weights)
         known = {
-            "recipe": dataclasses.asdict(self.recipe),
+            "recipe": dataclasses.asdict(recipe),
             "classes": self.classes,
             "families": self._families(),
-            "history": self.history.to_dict("list"),
+            "history": self.history[REPEATABLE].to_dict("list"),
             "best_epoch": self.best_epoch,
             "crop": self.crop,
             "about": self.about,
@@ -131,7 +138,8 @@ def launch(recipe: Recipe) -> Fabric:
         devices=local,
         num_nodes=world // local,
         strategy="ddp" if world > 1 else "auto",
-        precision=PRECISION[recipe.amp],
+        # no CPU is fast at fp16, so what a GPU trained so is used there as plain numbers
+        precision=PRECISION["off" if accelerator == "cpu" and recipe.amp == "fp16" else recipe.amp],
     )
     if world > 1:
         fabric.launch()
@@ -181,10 +189,10 @@ def fit(
         epoch, the batch and its first patches.
     """
     (positions, y), (val_positions, val_y) = train, val
-    if len(positions) < 2 or (recipe.task != "masked" and len(classes) < 2):
-        raise ReefcoreError(f"{len(positions)} patches of {len(classes)} classes are not enough for {recipe.name}")
     with _settings(threads):
         fabric = launch(recipe)
+        if len(positions) < 2 * fabric.world_size or (recipe.task != "masked" and len(classes) < 2):
+            raise ReefcoreError(f"{len(positions)} patches of {len(classes)} classes are not enough for {recipe.name}")
         seed_all(seed, 0)  # every process starts from the same weights
         counts = np.bincount(y, minlength=len(classes)) if classes else None
         learner = learners.build(recipe, classes, counts=counts, families=families, weights=start)
@@ -200,7 +208,8 @@ def fit(
         augmentation = Augmentation(recipe, len(classes))
         feed = _Feed(patches, positions, y, recipe, augmentation)
         watch_val = _held(patches, val_positions, recipe) if len(val_positions) else None
-        bar = tqdm(total=recipe.epochs * updates, desc=recipe.name, leave=False, disable=not sys.stderr.isatty())
+        quiet = not (fabric.is_global_zero and sys.stderr.isatty())
+        bar = tqdm(total=recipe.epochs * updates, desc=recipe.name, leave=False, disable=quiet)
         bar.update(progress.epoch * updates)
         for epoch in range(progress.epoch + 1, recipe.epochs + 1):
             order = _epoch(y, recipe, seed, epoch)[fabric.global_rank :: fabric.world_size]
@@ -226,7 +235,7 @@ def fit(
                 if average:
                     average.update(learner, step=(epoch - 1) * updates + step)
                 bar.update()
-                if time.perf_counter() - shown > IDLE:
+                if fabric.is_global_zero and time.perf_counter() - shown > IDLE:
                     shown = time.perf_counter()
                     rate = step * batch * fabric.world_size / (shown - began)
                     lr = _largest(optimiser)
@@ -236,13 +245,17 @@ def fit(
                     )
             total = fabric.all_reduce(torch.stack(losses).mean(), reduce_op="mean").item()
             rate = len(losses) * batch * fabric.world_size / (time.perf_counter() - began)
+            if fabric.world_size > 1:  # each process has seen other patches: all go on with the mean of what they saw
+                for model in (learner, *([judged] if average else [])):
+                    distribute_bn(model, fabric.world_size, reduce=True)
             value = float("nan")
             if watch_val is not None and classes:
                 answers = _scores(fabric, judged, watch_val, recipe).argmax(axis=1)
                 value = _macro_recall(val_y, answers)
             row = (epoch, total, _largest(optimiser), rate, value, time.perf_counter() - began)
             said = "%s epoch %d: loss %.3f, lr %.2e, %.0f images/s, validation macro recall %.3f, %.1f s"
-            logger.info(said, recipe.name, *row)
+            if fabric.is_global_zero:
+                logger.info(said, recipe.name, *row)
             progress.add(row, judged)
             progress.save(fabric, learner, optimiser, average)
         bar.close()
@@ -289,7 +302,8 @@ def _settings(threads: int):
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(not torch.cuda.is_available(), warn_only=True)
     try:
-        with torch.random.fork_rng():
+        # of this process's GPU alone: asking the others for their state would take memory on each
+        with torch.random.fork_rng([int(os.environ.get("LOCAL_RANK", 0))] if torch.cuda.is_available() else []):
             yield
     finally:
         torch.set_num_threads(before[0])
