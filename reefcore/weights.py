@@ -89,12 +89,14 @@ def timm_model(model: str, classes: int, source: str | Path = "scratch", **optio
         raise ReefcoreError(f"timm cannot build {model} ({_short(error)})", do="check model and model_args") from error
     if config is None or (source == "hub" and not config.hf_hub_id):
         raise ReefcoreError(f"timm knows no pretrained weights of {model}", do=f"name their tag or a file; {SCRATCH}")
-    if source == "hub":
+    if fetched := source == "hub":
         names = [config.hf_hub_filename] if config.hf_hub_filename else TIMM_FILES
         source = fetch(config.hf_hub_id, names, f"{config.architecture or model}.{config.tag}")
     state = _state(source)
-    head = config.classifier if isinstance(config.classifier, str) else config.classifier[0]
-    size = len(state.get(f"{head}.weight", ()))
+    head = config.classifier or "head"
+    head = head if isinstance(head, str) else head[0]  # distilled models have two
+    keys = (f"{head}.weight", f"{head.rpartition('.')[0]}.weight")  # files older than timm's head.fc say head
+    size = config.num_classes if fetched else next((len(state[key]) for key in keys if key in state), 0)
     # With the file's own number of classes timm loads strictly, after its own conversion of names and positions.
     overlay = {"state_dict": state, "num_classes": size}
     try:
@@ -143,7 +145,7 @@ def clip_model(model: str, source: str | Path, options: dict) -> tuple[torch.nn.
             known = json.loads(config.read_text(encoding="utf-8"))
             preprocessing = merge_preprocess_dict(PreprocessCfg(), known.get("preprocess_cfg") or {})
             own = {**known["model_cfg"], "preprocess_cfg": {key: list(preprocessing[key]) for key in ("mean", "std")}}
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ReefcoreError(
                 f"CLIP weights need their preprocessing, which is not here ({_short(error)})",
                 config,
@@ -182,21 +184,23 @@ def fetch(repository: str, names: Sequence[str], model: str) -> Path:
         Saying what to fetch and where it is looked for.
     """
     from huggingface_hub import constants, hf_hub_download
-    from huggingface_hub.errors import RemoteEntryNotFoundError
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
+    cause = None
     for name in names:
+        unreachable = isinstance(cause, LocalEntryNotFoundError)  # so that only the cache can have the others
         try:
-            return Path(hf_hub_download(repository, name))
-        except RemoteEntryNotFoundError as error:
-            cause = error
+            return Path(hf_hub_download(repository, name, local_files_only=unreachable))
+        except EntryNotFoundError as error:
+            cause = cause if unreachable else error
         except Exception as error:  # of the hub, the network, the disk
             cause = error
             break
     raise ReefcoreError(
-        f"the weights of {model} cannot be fetched ({_short(cause)})",
-        do=f"put {' or '.join(names)} of the Hugging Face repository {repository} into {constants.HF_HUB_CACHE}, the "
-        f"cache that HF_HOME moves (with HF_HUB_OFFLINE=1 nothing else is asked), or name a file under weights; "
-        f"{SCRATCH}",
+        f"the weights of {model} cannot be fetched ({_short(cause.__cause__ or cause)})",
+        do=f"where there is a network, run `hf download {repository}`, which puts them into "
+        f"{constants.HF_HUB_CACHE} (HF_HOME moves it, and with HF_HUB_OFFLINE=1 only it is looked at), or name a file "
+        f"under weights; {SCRATCH}",
     ) from cause
 
 

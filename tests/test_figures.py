@@ -76,33 +76,6 @@ def test_pairs_under_the_threshold_have_another_colour():
     assert colours[15] == colours[65] != colours[75]
 
 
-def test_published_and_reproduced_draws_every_number():
-    rows = [(m, s, 0.8, 0.5, 0.4, 0.6) for m in ("A", "B") for s in ("in", "out")]
-    table = pd.DataFrame(rows, columns=["model", "setting", "published", "value", "ci_low", "ci_high"])
-    figure = figures.published_and_reproduced(table, "macro_f1")
-    axes = figure.axes[0]
-    assert axes.get_ylabel() == "macro f1 (%)"
-    assert {tuple(s[:, 1]) for lines in axes.collections for s in lines.get_segments()} == {(40, 60)}
-    drawn = sorted(y for line in axes.lines for y in line.get_ydata() if line.get_marker() not in "_|")
-    assert drawn.count(80) == 4 and drawn.count(50) == 4
-    assert len(figure.legends[0].get_texts()) == 4
-
-
-def test_recall_by_support_averages_thirds():
-    table = pd.DataFrame(
-        {
-            "setting": "in",
-            "label": list("abcdef"),
-            "train": [1, 2, 3, 4, 5, 6],
-            "n": 9,
-            "recall": [0, 0.2, 0.4, 0.6, 0.8, 1],
-        }
-    )
-    axes = figures.recall_by_support(table).axes[0]
-    levels = sorted(segment[0][1] for lines in axes.collections[1:] for segment in lines.get_segments())
-    assert levels == pytest.approx([10, 50, 90])
-
-
 def test_sources_are_ordered_by_cast():
     colours = pd.DataFrame({"source": ["a", "a", "b"], "red": [50, 52, 200], "green": 90, "blue": [200, 200, 60]})
     axes = figures.source_colours(colours).axes[0]

@@ -82,12 +82,13 @@ def test_a_label_of_the_model_is_taken_as_given(model, photos, tmp_path):
     assert predictions.read(tmp_path / "out.csv")["y_true"].tolist() == ["Acropora"]
 
 
-def test_a_file_of_coralnet_is_read_and_photos_may_lie_flat(model, photos, tmp_path):
+def test_a_file_of_coralnet_is_read_and_photos_may_lie_flat(model, photos, tmp_path, caplog):
     file = tmp_path / "annotations.csv"
-    file.write_text("Name,Row,Column,Label\na.png,5,5,ACR\na.png,5,5,ACR\nc.png,9,9,POR\n")
+    file.write_text("Name,Row,Column,Label\na.png,5,5,ACR\na.png,5,5,ACR\nc.png,9,9,POR\nc.png,9,x,POR\n")
     report = inference.run("m.pt", file, tmp_path / "out.csv", photos)
     table = predictions.read(tmp_path / "out.csv")
     assert table["y_true"].tolist() == ["ACR", "POR"] and table["y_pred"].tolist() == ["Acropora", "Porites"]
+    assert "1 points stand twice" in caplog.text and "3 of 4 rows kept" in caplog.text
     assert report["skipped_list"] is None and not list(tmp_path.glob("*.skipped.csv"))
 
 
@@ -156,8 +157,11 @@ def test_what_cannot_be_predicted_is_refused_in_a_sentence(model, photos, tmp_pa
         inference.run("m.pt", given, tmp_path / "out.csv", photos)
     assert len(pd.read_csv(tmp_path / "out.csv.skipped.csv")) == 1 and not (tmp_path / "out.csv").exists()
     table = write_parquet(pd.DataFrame({"annotation_id": ["a"]}), tmp_path / "table.parquet")
+    empty = write_parquet(points_of(photos, ROWS[:1]).head(0), tmp_path / "empty.parquet")
     for given_, folder, name, said in (
-        (given, None, "x.csv", "--photos"), (photos, photos, "x.csv", "--photos"),
+        (tmp_path / "reefs", None, "x.csv", "nothing of this name"), (photos / "d.jpg", None, "x.csv", "not an image"),
+        (empty, photos, "x.csv", "there is none"), (given, None, "x.csv", "--photos"),
+        (photos, photos, "x.csv", "--photos"),
         (given, photos, "x.txt", "CSV or Parquet"), (table, photos, "x.csv", "lacks the column source"),
     ):  # fmt: skip
         with pytest.raises(ReefcoreError, match=said):

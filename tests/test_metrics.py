@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn import metrics as sk
 
 from reefcore import metrics
@@ -101,6 +102,79 @@ def test_difference_of_a_run_with_itself_is_zero(answers):
     assert (same[["value", "ci_low", "ci_high"]] == 0).all(axis=None)
     better = metrics.difference(draws + 0.2, draws).set_index("metric").loc["macro_recall"]
     assert better["ci_low"] == pytest.approx(0.2) and better["ci_high"] == pytest.approx(0.2)
+
+
+@pytest.fixture(scope="module")
+def three_runs(answers):
+    """Three runs on the same points, the rows of one in another order."""
+    true, pred, groups = answers
+    rng = np.random.default_rng(2)
+    ids = np.array([f"{i:03d}" for i in range(len(true))])
+    tables = []
+    for run, right in (("a", 0.5), ("b", 0.1), ("c", 0.0)):
+        order = rng.permutation(len(true)) if run == "b" else np.arange(len(true))
+        better = np.where(rng.random(len(true)) < right, true, pred)
+        tables.append(pd.DataFrame({"run_id": run, "annotation_id": ids, "y_true": true, "y_pred": better}).iloc[order])
+    photos = pd.DataFrame({"annotation_id": ids, "source": "s", "image": [f"{g:02d}" for g in groups]})
+    return pd.concat(tables, ignore_index=True), photos
+
+
+def test_paired_is_the_slow_paired_bootstrap(three_runs, answers):
+    runs, photos = three_runs
+    true, _, groups = answers
+    got = metrics.paired(runs, photos, n=200, seed=4, level=0.9)
+    assert got[["first", "second"]].to_numpy().tolist() == [["a", "b"], ["a", "c"], ["b", "c"]]
+    pred = runs.pivot(index="annotation_id", columns="run_id", values="y_pred")
+    names = np.unique(groups)
+    weights = np.random.default_rng(4).multinomial(len(names), np.full(len(names), 1 / len(names)), size=200)
+    drawn = []
+    for weight in weights:
+        at = np.concatenate([np.tile(np.flatnonzero(groups == g), w) for g, w in zip(names, weight, strict=True) if w])
+        one, two = (
+            sk.recall_score(true[at], pred[r].to_numpy()[at], labels=sorted(set(true[at])), average="macro")
+            for r in "ab"
+        )
+        drawn.append(one - two)
+    first = got.iloc[0]
+    assert (first["ci_low"], first["ci_high"]) == pytest.approx(tuple(np.quantile(drawn, [0.05, 0.95])))
+    gap = sk.balanced_accuracy_score(true, pred["a"]) - sk.balanced_accuracy_score(true, pred["b"])
+    assert first["value"] == pytest.approx(gap)
+    assert first["p"] == pytest.approx(2 * stats.norm.sf(abs(gap) / np.std(drawn, ddof=1)))
+
+
+def test_paired_p_values_are_adjusted_for_all_pairs_of_the_call(three_runs):
+    runs, photos = three_runs
+    every = metrics.paired(runs, photos, n=100).sort_values("p")
+    smallest, middle, largest = every["p"]
+    by_hand = [3 * smallest, max(3 * smallest, 2 * middle), max(3 * smallest, 2 * middle, largest)]
+    assert every["p_holm"].tolist() == pytest.approx(np.minimum(1, by_hand))
+    one = metrics.paired(runs, photos, [("a", "b")], n=100).iloc[0]
+    both = every[(every["first"] == "a") & (every["second"] == "b")].iloc[0]
+    assert one["p_holm"] == one["p"] == both["p"] and one["ci_low"] == both["ci_low"]
+
+
+def test_runs_with_the_same_answers_are_not_told_apart(three_runs):
+    runs, photos = three_runs
+    twin = pd.concat([runs, runs[runs["run_id"] == "a"].assign(run_id="d")])
+    row = metrics.paired(twin, photos, [("a", "d")], n=50).iloc[0]
+    assert row[["value", "ci_low", "ci_high", "p", "p_holm"]].tolist() == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "pairs", "sentence"),
+    [
+        (lambda t: t, [("a", "x")], "there are no predictions of run x"),
+        (lambda t: t[t["run_id"] == "a"], None, "there are no two runs to compare"),
+        (lambda t: t.iloc[1:], None, "runs a and b are not on the same points"),
+        (lambda t: pd.concat([t.head(1), t]), None, "runs a and a are not on the same points"),
+        (lambda t: t.assign(y_true=t["y_true"].where(t["run_id"] != "c", "z")), None, "runs a and c are not on"),
+    ],
+)
+def test_runs_that_cannot_be_paired_are_refused(three_runs, change, pairs, sentence):
+    runs, photos = three_runs
+    with pytest.raises(ReefcoreError) as error:
+        metrics.paired(change(runs), photos, pairs, n=10)
+    assert str(error.value).startswith(sentence)
 
 
 def predictions(run="m-S1-S1"):

@@ -16,11 +16,15 @@ def test_tables_are_as_printed():
         published.table(14)
 
 
-def test_supervised_is_in_fractions():
-    table = published.supervised("macro_f1").set_index(["model", "train", "test"])
-    assert table.at[("ViT", "S3", "W"), "published"] == pytest.approx(0.6865)
-    with pytest.raises(ReefcoreError, match="prints no table of accuracy"):
-        published.supervised("accuracy")
+def test_results_are_in_fractions_in_the_order_of_the_table():
+    table = published.results(9).set_index(["model", "train", "test"])
+    assert table.at[("ViT", "S3", "W"), "published"] == pytest.approx(0.6865) and set(table["metric"]) == {"macro_f1"}
+    assert table.index.unique("model")[:2].tolist() == ["EfficientNet", "ResNet"]
+    seven = published.results(7)
+    assert set(seven["train"] + seven["test"]) == {"S4S4"} and set(seven["metric"]) == {"macro_recall", "accuracy"}
+    assert [len(published.results(number)) for number in (3, 4, 7, 8, 9, 10, 11)] == [60, 16, 28, 60, 60, 60, 6]
+    with pytest.raises(ReefcoreError, match="table 5 is not one of trained models"):
+        published.results(5)
 
 
 def test_text_figures():
@@ -28,29 +32,6 @@ def test_text_figures():
     assert published.texts("review/step1")["sources"] == 70
     with pytest.raises(ReefcoreError, match="no figure of the text is called review"):
         published.text("review")
-
-
-def metrics():
-    rows = [("resnet_tiny-S1-S1", "S1", 0.5), ("resnet_tiny-S3-S3", "S3", 0.3), ("resnet_tiny-S4-W", "W", 0.2)]
-    table = pd.DataFrame(rows, columns=["run_id", "scheme", "value"])
-    return table.assign(
-        metric="macro_recall", ci_low=table["value"] - 0.1, ci_high=table["value"] + 0.1, n=9, classes=3
-    )
-
-
-def test_beside_joins_the_right_printed_cell():
-    table = comparison.beside(metrics(), {"resnet_tiny": "ResNet"})
-    assert table["published"].tolist() == pytest.approx([0.6391, 0.3796, 0.5122])
-    assert table["difference"].tolist() == pytest.approx([-0.1391, -0.0796, -0.3122])
-    assert table["setting"].tolist() == ["Train-S1 / Test-S1", "Train-S3 / Test-S3&S4", "Train-S4 / Test-W"]
-    percent = comparison.in_percent(table)
-    assert percent["reproduced"].tolist() == pytest.approx([50, 30, 20]) and percent["low"].iloc[0] == pytest.approx(40)
-    assert "ResNet Train-S1 / Test-S1 50% (published 64%)" in comparison.sentence(table, "macro_recall")
-
-
-def test_a_row_the_paper_lacks_has_no_published_number():
-    table = comparison.beside(metrics(), {"resnet_tiny": "A model of mine"})
-    assert len(table) == 3 and table["published"].isna().all() and table["value"].notna().all()
 
 
 def test_split_table_is_joined_by_part():
@@ -91,38 +72,3 @@ def test_review_filters_beside_the_paper():
         ["after step 1", "reviewed"],
         ["after step 2", "reviewed"],
     ]
-
-
-def predictions():
-    photos = pd.DataFrame(
-        {"annotation_id": [f"{i:03d}" for i in range(80)], "source": "s", "image": [str(i // 4) for i in range(80)]}
-    )
-    rows = []
-    for scheme, wrong in (("S1", 5), ("S3", 2)):
-        for i in range(80):
-            true = "PQR"[i % 3]
-            rows.append((f"resnet_tiny-{scheme}-{scheme}", f"{i:03d}", true, "P" if i % wrong == 0 else true))
-    return pd.DataFrame(rows, columns=["run_id", "annotation_id", "y_true", "y_pred"]), photos
-
-
-def test_within_minus_across():
-    table = comparison.within_minus_across(*predictions(), ["resnet_tiny"], n=200)
-    row = table.iloc[0]
-    assert len(table) == 1 and row["pair"] == "S1 - S3" and row["drop"] == pytest.approx(row["within"] - row["across"])
-    assert 0 < row["low"] < row["drop"] < row["high"] and row["published drop"] == pytest.approx(63.91 - 37.96)
-
-
-def test_recall_and_support_and_confusions():
-    answers, photos = predictions()
-    labels = photos.assign(label=["PQR"[i % 3] for i in range(80)])
-    parts = pd.concat(
-        [pd.DataFrame({"annotation_id": photos["annotation_id"], "scheme": s, "part": "train"}) for s in ("S1", "S3")]
-    )
-    table = comparison.recall_and_support(answers, parts, labels, "resnet_tiny")
-    assert table["train"].tolist() == [27, 27, 26] * 2 and table[table["label"] == "P"]["recall"].tolist() == [1, 1]
-    thirds = comparison.rare_and_common(table).set_index("setting")
-    assert thirds["rare"].iloc[0] == pytest.approx(table["recall"].iloc[2])
-    confused = comparison.confused(answers[answers["run_id"] == "resnet_tiny-S3-S3"])
-    assert confused["taken for"].tolist() == ["P", "P"] and confused["points"].sum() == sum(
-        i % 2 == 0 and i % 3 != 0 for i in range(80)
-    )

@@ -36,6 +36,7 @@ predictions fitting training inference
 metrics
 cover
 comparison
+ranking
 audit
 figures
 profiles
@@ -59,6 +60,7 @@ TABLES_ONLY = [
 ]
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
+TABLES_ONLY += ["shards", "inference"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -8,12 +8,11 @@ from reefcore.figures.charts import (
     kept_again,
     long_tail,
     pair_agreement,
-    published_and_reproduced,
-    recall_by_support,
     source_funnel,
 )
 from reefcore.figures.colours import colour_neighbours, resolution_scatter, source_colours, source_densities
 from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
+from reefcore.figures.results import class_weights, forest, matrices, results_table
 from reefcore.figures.sheets import contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
 from reefcore.figures.tree import taxon_tree
@@ -22,18 +21,20 @@ __all__ = [
     "agreement_intervals",
     "agreement_steps",
     "chance_of_passing",
+    "class_weights",
     "colour_neighbours",
     "contact_sheet",
     "download",
     "ecoregion_bars",
+    "forest",
     "funnel",
     "kept_again",
     "long_tail",
+    "matrices",
     "pair_agreement",
     "photo_sheet",
-    "published_and_reproduced",
-    "recall_by_support",
     "resolution_scatter",
+    "results_table",
     "show",
     "show_table",
     "site_panels",

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RED, canvas
+from reefcore.figures.style import BLUE, GREY, ORANGE, RED, canvas
 
 
 def long_tail(counts: pd.Series, minimum: int | None = None) -> Figure:
@@ -203,73 +203,4 @@ def kept_again(pairs: pd.DataFrame) -> Figure:
     axes.hist(groups, bins, stacked=True, color=[BLUE, ORANGE], label=["kept by the filters", "dropped by them"])
     axes.set(xlabel="redrawn reviews that keep the pair (%)", ylabel="source-taxon pairs", xlim=(0, 100))
     axes.legend(loc="upper center", fontsize=8)
-    return figure
-
-
-def published_and_reproduced(table: pd.DataFrame, metric: str = "macro_recall") -> Figure:
-    """Draw, per setting, each model's published number beside the one reproduced, with its interval.
-
-    Parameters
-    ----------
-    table : DataFrame
-        ``model``, ``setting``, ``published``, ``value``, ``ci_low``, ``ci_high`` (fractions).
-    metric : str
-        What they are.
-    """
-    settings = list(dict.fromkeys(table["setting"]))
-    models = list(dict.fromkeys(table["model"]))
-    figure, (axes,) = canvas(7.5, 4)
-    offset = np.linspace(-0.24, 0.24, len(models)) if len(models) > 1 else [0.0]
-    for model, shift, marker, colour in zip(models, offset, MARKERS, (BLUE, GREEN, RED, ORANGE), strict=False):
-        rows = table[table["model"] == model]
-        x = np.array([settings.index(name) for name in rows["setting"]]) + shift
-        value, low, high = (100 * rows[name].to_numpy() for name in ("value", "ci_low", "ci_high"))
-        # A percentile interval of a biased metric need not contain its value: the line is drawn where the interval is.
-        axes.vlines(x, low, high, color=colour, lw=1.5)
-        axes.plot(x, value, marker, color=colour, ms=5, label=f"{model}, this profile")
-        axes.plot(x, 100 * rows["published"], marker, mfc="white", mec=GREY, ms=6, label=f"{model}, published")
-    axes.set(
-        xticks=range(len(settings)),
-        ylabel=f"{metric.replace('_', ' ')} (%)",
-        ylim=(0, 100),
-        xlim=(-0.5, len(settings) - 0.5),
-    )
-    axes.set_xticklabels([name.replace(" / ", "\n") for name in settings], fontsize=8)
-    for edge in range(1, len(settings)):
-        axes.axvline(edge - 0.5, color="#DDDDDD", lw=0.8, zorder=0)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
-    return figure
-
-
-def recall_by_support(table: pd.DataFrame) -> Figure:
-    """Draw the recall of each class against its number of training points (paper, Figure 10).
-
-    Parameters
-    ----------
-    table : DataFrame
-        ``setting``, ``label``, ``train`` (training points), ``recall`` (fraction), ``n`` (test points).
-    """
-    figure, all_axes = canvas(8, 3.6, columns=table["setting"].nunique())
-    for axes, (setting, rows) in zip(all_axes, table.groupby("setting", sort=False), strict=True):
-        axes.scatter(
-            rows["train"],
-            100 * rows["recall"],
-            s=12 + 40 * np.sqrt(rows["n"] / rows["n"].max()),
-            color=BLUE,
-            alpha=0.6,
-            lw=0,
-        )
-        thirds = pd.qcut(rows["train"].rank(method="first"), 3, labels=False)
-        for third, part in rows.groupby(thirds.to_numpy()):
-            axes.hlines(
-                100 * part["recall"].mean(),
-                part["train"].min(),
-                part["train"].max(),
-                color=RED,
-                lw=2,
-                label="mean of a third" if third == 0 else None,
-            )
-        axes.set(title=setting, xscale="log", xlabel="training points of the class (log scale)", ylim=(-3, 103))
-    all_axes[0].set_ylabel("recall of the class (%)")
-    all_axes[-1].legend(loc="lower right", fontsize=8)
     return figure

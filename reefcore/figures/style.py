@@ -128,23 +128,28 @@ def show_table(
     notice: str,
     formats: dict | None = None,
     data: pd.DataFrame | None = None,
+    foot: int = 0,
 ) -> Shown:
     """Show a table with its caption and its data.
 
     Parameters
     ----------
     table : DataFrame
-        Its column names are the printed ones.
+        Its column names are the printed ones. A cell may be a `Shown`, as those of `results_table` are.
     name, caption, notice : see `show`
     formats : dict, optional
         Column -> format specification of its numbers, such as ``{"recall": ".1%"}``. Without one, whole and large
         numbers have thousands separators and no decimals, others one decimal; ``"+"`` is the same with a sign.
     data : DataFrame, optional
         What the link gives, where the page shows only a part of it; by default the table.
+    foot : int
+        That many last rows are no entries, and stay last when a reader sorts.
     """
     formats, data = formats or {}, table if data is None else data
 
     def cell(value, spec):
+        if isinstance(value, Shown):
+            return value.markup
         if pd.isna(value):
             return "–"
         if isinstance(value, str | bool):
@@ -154,12 +159,15 @@ def show_table(
         automatic = f"{sign},.0f" if whole else f"{sign}.1f"
         return format(value, automatic if spec in (None, "+") else spec).replace("-", "−")
 
-    numeric = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
+    numeric = [
+        pd.api.types.is_numeric_dtype(table[column]) or all(isinstance(value, Shown) for value in table[column])
+        for column in table
+    ]
     head = "".join(
         f'<th scope="col"{" class=number" if number else ""}>{html.escape(str(column))}</th>'
         for column, number in zip(table, numeric, strict=True)
     )
-    body = "".join(
+    rows = [
         "<tr>"
         + "".join(
             f"<td{' class=number' if number else LONG * (len(str(v)) > 40)}>{cell(v, formats.get(c))}</td>"
@@ -167,11 +175,13 @@ def show_table(
         )
         + "</tr>"
         for row in table.itertuples(index=False)
-    )
+    ]
+    entries = len(rows) - foot
+    body, last = "".join(rows[:entries]), f"<tfoot>{''.join(rows[entries:])}</tfoot>" if foot else ""
     return Shown(
         f'<div class="reef-table" id="{html.escape(name)}" role="region" tabindex="0" '
         f'aria-label="{html.escape(caption)}"><table>'
         f"<caption>{html.escape(caption)} <em>{html.escape(notice)}</em> {_csv(data, name)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>",
-        f"[table {name}: {len(table)} rows]",
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>{last}</table></div>",
+        f"[table {name}: {entries} rows]",
     )

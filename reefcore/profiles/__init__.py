@@ -38,7 +38,11 @@ class Profile:
     crop : int
         Side of a patch in pixels.
     recipes, train_sets : tuple of str
-        Which models are trained on which training sets.
+        Which recipes are trained, each on those of its own training sets that are among these.
+    seeds : dict
+        Run -> how many seeds it is trained with, where more than one: ``{vit-S3: 3}``.
+    shards : bool
+        Whether patches are kept as WebDataset shards, for what does not fit in memory, instead of one array.
     recipe_changes : dict
         Keys of `reefcore.recipes.Recipe` that this profile sets in each of its recipes.
     resamples : int
@@ -63,6 +67,8 @@ class Profile:
     train_sets: tuple[str, ...]
     resamples: int
     scale: float = 1.0
+    seeds: dict = field(default_factory=dict, hash=False)
+    shards: bool = False
     recipe_changes: dict = field(default_factory=dict, hash=False)
     site: str = ""
     criteria: dict = field(default_factory=dict, hash=False)
@@ -140,7 +146,7 @@ def _checked(values: dict, path: Path) -> Profile:
             if not isinstance(value, list) or not all(isinstance(v, get_args(kind)[0]) for v in value):
                 raise ReefcoreError(f"{key} must be a list of text, not {value!r}", path)
             typed[key] = tuple(value)
-        elif isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
+        elif isinstance(value, bool) != (kind is bool) or not isinstance(value, int | float if kind is float else kind):
             raise ReefcoreError(f"{key} must be of type {kind.__name__}, not {value!r}", path)
         else:
             typed[key] = kind(value)
@@ -154,6 +160,7 @@ def _checked(values: dict, path: Path) -> Profile:
         "train_sets": not set(profile.train_sets) <= set(TRAIN_SETS) and f"may hold {', '.join(TRAIN_SETS)}",
         "criteria": not set(profile.criteria) <= CRITERIA and f"may hold {', '.join(sorted(CRITERIA))}",
         "cross_sources": not set(profile.cross_sources) <= {"n_test", "n_val"} and "may hold n_test, n_val",
+        "seeds": not all(isinstance(n, int) and n > 0 for n in profile.seeds.values()) and "must give whole numbers",
         "notice": not profile.notice.strip() and "may not be empty: every page says which profile it is of",
     }.items():
         if wrong:

@@ -126,12 +126,12 @@ def needs(code: str, profile: Profile) -> tuple[str, ...]:
     used = [
         n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id in projects
     ]
-    outputs = {{"photos": "photos", "patches": "patches.npy"}.get(node.attr) for node in used}
+    outputs = {{"photos": "photos", "patches": "patches.parquet"}.get(node.attr) for node in used}
     for node in nodes:
         if isinstance(node, ast.Call) and node.func in used and node.func.attr == "table":
             name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
             every = [output for step in steps.plan(profile).values() for output in step.outputs]
-            outputs |= {"predictions" if name == "predictions" else f"{name}.parquet"} if name else {*every}
+            outputs |= {name if name in steps.TRAINED else f"{name}.parquet"} if name else {*every}
     makers = {steps.maker(profile, output) for output in outputs if output}
     return tuple(name for name in steps.plan(profile) if name in makers)
 

@@ -8,7 +8,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 import reefcore
@@ -79,7 +78,8 @@ class Project:
         name : str
             annotations, sources, images, reviews, truth, quality, candidates (sources that were chosen from),
             covariates, unreadable (photos without them, and why), splits, patches, skipped (points without a patch, and
-            why), metrics, or predictions (all runs; a run has no score for a class that it does not know).
+            why), metrics, or, of all runs, predictions (a run has no score for a class that it does not know),
+            validation, history (of training, by epoch) and runs (one row each).
         columns : list of str, optional
             Only these.
 
@@ -88,11 +88,9 @@ class Project:
         ReefcoreError
             Where this profile has no such table, or the step that makes it fails.
         """
-        if name == "predictions":
-            made = self._made("predictions")
-            return pd.concat(
-                (read_parquet(self.folder / output, columns) for output in made["outputs"]), ignore_index=True
-            )
+        if name in steps.TRAINED:
+            outputs = [output for output in self._made(name)["outputs"] if output.startswith(f"{name}/")]
+            return pd.concat((read_parquet(self.folder / output, columns) for output in outputs), ignore_index=True)
         self._made(f"{name}.parquet")
         return read_parquet(self.folder / f"{name}.parquet", columns)
 
@@ -103,10 +101,13 @@ class Project:
         return self.folder / "photos"
 
     @property
-    def patches(self) -> np.ndarray:
-        """The crops around the points of ``table("patches")``: uint8, (n, size, size, 3), read from disk as needed."""
-        self._made("patches.npy")
-        return np.load(self.folder / "patches.npy", mmap_mode="r")
+    def patches(self):
+        """The crops around the points of ``table("patches")``, read from disk as needed; see `reefcore.patches`.
+
+        What `steps.store` opens; ``.read(positions, side)`` gives uint8, (n, side, side, 3).
+        """
+        self._made("patches.parquet")
+        return steps.store(self.profile, self.folder)
 
     def _made(self, output: str) -> dict:
         """Make an output up to date and note that it was used; return the record of its step."""

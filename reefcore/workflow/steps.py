@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import functools
 import logging
+import os
 import re
 import time
 from collections.abc import Callable
@@ -15,14 +16,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from reefcore import recipes
 from reefcore.errors import ReefcoreError
 from reefcore.files import atomic, read_parquet, write_json, write_parquet
 from reefcore.parallel import pool
-from reefcore.profiles import Profile
+from reefcore.profiles import TRAIN_SETS, Profile
+from reefcore.tables import among
 from reefcore.workflow import keys
 
 logger = logging.getLogger(__name__)
 
+TRAINED = ("predictions", "validation", "history", "runs")  # tables of which each run makes its part
 SURVEY = ("annotations.parquet", "sources.parquet", "images.parquet", "reviews.parquet")
 WORKERS = 2  # processes at a time where nobody says otherwise: the two cores this project is sized for
 
@@ -112,22 +116,39 @@ def _split(profile: Profile, folder: Path, workers: int) -> None:
 
 
 def _patches(profile: Profile, folder: Path, workers: int) -> None:
-    from reefcore import patches
+    from reefcore import patches, shards
 
     used = read_parquet(folder / "splits.parquet", columns=["annotation_id"])["annotation_id"]
     points = read_parquet(folder / "annotations.parquet").drop_duplicates("annotation_id")
-    points = points[points["annotation_id"].isin(set(used))].sort_values("annotation_id", kind="stable")
-    pixels, skipped = patches.cut(points, folder / "photos", profile.crop, workers)
-    with atomic(folder / "patches.npy") as temporary:
-        np.save(temporary, pixels)
+    points = points[among(points["annotation_id"], used)].sort_values("annotation_id", kind="stable")
+    if profile.shards:
+        manifest, skipped = shards.write(points, folder / "photos", profile.crop, folder / "shards", workers)
+        kept = manifest[["annotation_id"]]
+    else:
+        pixels, skipped = patches.cut(points, folder / "photos", profile.crop, workers)
+        with atomic(folder / "patches.npy") as temporary:
+            np.save(temporary, pixels)
+        kept = points.loc[~among(points["annotation_id"], skipped["annotation_id"]), ["annotation_id"]]
     write_parquet(skipped, folder / "skipped.parquet")
-    kept = points.loc[~points["annotation_id"].isin(skipped["annotation_id"]), ["annotation_id"]]
     write_parquet(kept, folder / "patches.parquet")
+
+
+def store(profile: Profile, folder: Path):
+    """Open the patches of a profile: an ArrayPatches, or a ShardPatches where the profile keeps shards."""
+    from reefcore import patches, shards
+
+    if profile.shards:
+        return shards.ShardPatches(folder / "shards")
+    array = np.load(folder / "patches.npy", mmap_mode="r")
+    return patches.ArrayPatches(array, read_parquet(folder / "patches.parquet")["annotation_id"])
 
 
 def _train(profile: Profile, folder: Path, workers: int) -> None:
     """Train every run that is not up to date, in processes that each import torch once."""
-    stale = [name for name in runs(profile) if not is_fresh(profile, folder, name)]
+    # What others start from comes first, and those that wait for it last.
+    runs = sorted(_runs(profile), key=lambda run: (run.train_set != "", run.starts_from != ""))
+    stale = [run.name for run in runs if not is_fresh(profile, folder, run.name)]
+    workers = 1 if profile.kind == "full" else workers  # each run fills the machine: GPUs, and workers that read
     if workers == 1 or len(stale) < 2:
         for name in stale:
             ensure(profile, folder, name, 1)
@@ -142,19 +163,29 @@ def _train(profile: Profile, folder: Path, workers: int) -> None:
             raise
 
 
-def _run(recipe: str, train_set: str, profile: Profile, folder: Path, workers: int) -> None:
-    from reefcore import recipes, training
+def _run(run: Run, profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import training, weights
 
-    table = training.run(
-        recipes.load(recipe, profile.recipe_changes),
-        train_set,
-        np.load(folder / "patches.npy", mmap_mode="r"),
-        read_parquet(folder / "annotations.parquet"),
-        read_parquet(folder / "splits.parquet"),
-        patch_ids=read_parquet(folder / "patches.parquet")["annotation_id"],
-        seed=profile.seed,
-    )
-    write_parquet(table, folder / "predictions" / f"{recipe}-{train_set}.parquet")
+    splits, resume = read_parquet(folder / "splits.parquet"), folder / "progress" / f"{run.name}.safetensors"
+    options = {"seed": profile.seed + run.seed, "resume": resume, "about": {"notice": profile.notice}}
+    checkpoint = folder / "checkpoints" / f"{run.name}.safetensors"
+    recipe = recipes.load(run.recipe, profile.kind, profile.recipe_changes)
+    patches = store(profile, folder)
+    if not run.train_set:
+        done = training.pretrain(recipe, patches, splits, **options)
+    else:
+        start = folder / "checkpoints" / f"{run.starts_from}.safetensors" if run.starts_from else None
+        annotations = read_parquet(folder / "annotations.parquet", columns=["annotation_id", "label"])
+        done = training.run(recipe, run.train_set, patches, annotations, splits, name=run.name, start=start, **options)
+    if int(os.environ.get("RANK", 0)):
+        return  # of several processes, the first writes
+    tables = {"predictions": done.predictions, "validation": done.validation} if run.train_set else {}
+    for kind, table in (tables | {"history": done.history, "runs": done.facts}).items():
+        write_parquet(table, folder / kind / f"{run.name}.parquet")
+    if run.train_set:
+        done.fitted.save(checkpoint)
+    else:
+        weights.save(done.fitted.learner.encoder_state(), checkpoint, {"recipe": recipe.name})
 
 
 def _measure(profile: Profile, folder: Path, workers: int) -> None:
@@ -166,6 +197,7 @@ def _measure(profile: Profile, folder: Path, workers: int) -> None:
         for name, step in plan(profile).items()
         if name in runs(profile)
         for output in step.outputs
+        if output.startswith("predictions/")
     ]
     columns = ["run_id", "annotation_id", "y_true", "y_pred"]
     predictions = pd.concat([table[columns] for table in tables], ignore_index=True)
@@ -174,9 +206,119 @@ def _measure(profile: Profile, folder: Path, workers: int) -> None:
     )
 
 
+@dataclass(frozen=True)
+class Run:
+    """One training: a recipe on a training set with a seed; without a training set, a pretraining."""
+
+    recipe: str
+    train_set: str
+    seed: int = 0
+    starts_from: str = ""
+
+    @property
+    def name(self) -> str:
+        """``<recipe>-<training set>``, with the seed where it is not 0: ``vit.seed1-S3``."""
+        name = Path(self.recipe).stem
+        seeded = f"{name}.seed{self.seed}" if self.seed else name
+        return f"{seeded}-{self.train_set}" if self.train_set else name
+
+
+@functools.cache
+def _runs(profile: Profile) -> tuple[Run, ...]:
+    """List the runs of a profile, and the pretraining they start from."""
+    found = []
+    for name in profile.recipes:
+        recipe = recipes.load(name, profile.kind, profile.recipe_changes)
+        if recipe.task == "masked":
+            found.append(Run(name, ""))
+            continue
+        start = recipe.weights.removeprefix("recipe:") if recipe.weights.startswith("recipe:") else ""
+        for train_set in (one for one in recipe.schemes if one in profile.train_sets):
+            seeds = range(profile.seeds.get(f"{recipe.name}-{train_set}", 1))
+            found += [Run(name, train_set, seed, start) for seed in seeds]
+    found += [Run(name, "") for name in sorted({run.starts_from for run in found} - {"", *profile.recipes})]
+    return tuple(found)
+
+
 def runs(profile: Profile) -> list[str]:
-    """List the runs of a profile: one step ``recipe-train_set`` each."""
-    return [f"{recipe}-{train_set}" for recipe in profile.recipes for train_set in profile.train_sets]
+    """List the runs of a profile, one step each: ``<recipe>-<training set>``, or a pretraining's recipe alone."""
+    return [run.name for run in _runs(profile)]
+
+
+def asked(profile: Profile, names: list[str], train_sets: list[str] | None, seed: int = 0) -> tuple[Profile, list[str]]:
+    """Find the runs that somebody asks for, of the profile's recipes or of others.
+
+    Parameters
+    ----------
+    profile : Profile
+    names : list of str
+        Recipes by name or file; none means all of the profile.
+    train_sets : list of str, optional
+        By default those of each recipe.
+    seed : int
+
+    Returns
+    -------
+    profile : Profile
+        One whose plan has these runs.
+    names : list of str
+        Of the runs; ``["train"]`` for everything.
+    """
+    if unknown := [name for name in train_sets or () if name not in TRAIN_SETS]:
+        raise ReefcoreError(f"there is no training set {unknown[0]!r}", do=f"choose from {', '.join(TRAIN_SETS)}")
+    if not (names or train_sets or seed):
+        return profile, ["train"]
+    wanted = tuple(names) or profile.recipes
+    for name in names:
+        if Path(name).suffix and Path(name).stem in recipes.names():
+            raise ReefcoreError("a recipe of the library has this name", name, "rename the file")
+    sets = tuple(train_sets or TRAIN_SETS)
+    seeds = {f"{Path(name).stem}-{one}": seed + 1 for name in wanted for one in sets}
+    other = dataclasses.replace(profile, recipes=wanted, train_sets=sets, seeds=seeds)
+    found = [run.name for run in _runs(other) if run.seed == seed or not run.train_set]
+    if not found:
+        raise ReefcoreError(
+            f"{', '.join(wanted)} is not trained on {', '.join(sets)}", do="see schemes in `reefcore recipes show`"
+        )
+    return other, found
+
+
+def results(profile: Profile, folder: Path) -> pd.DataFrame:
+    """List the runs of a profile and what others left in its folder.
+
+    Returns
+    -------
+    DataFrame
+        One row per run and test set: ``run``, ``row`` (of the published tables), ``state`` (up to date, stale, not
+        trained, own: of another recipe), ``test``, ``macro_recall``, ``accuracy``, ``n``, ``epochs``, ``seconds``,
+        ``device``.
+    """
+    from reefcore import metrics
+
+    known = {run.name: run for run in _runs(profile) if run.train_set}
+    there = {path.stem for path in (folder / "predictions").glob("*.parquet")}
+    rows = []
+    for name in [*known, *sorted(there - set(known))]:
+        run = known.get(name)
+        row = {"run": name, "row": recipes.load(run.recipe, profile.kind).row if run else "", "state": "not trained"}
+        if name not in there:
+            rows.append(row)
+            continue
+        row["state"] = "own" if run is None else "up to date" if is_fresh(profile, folder, name) else "stale"
+        facts = read_parquet(folder / "runs" / f"{name}.parquet").iloc[0]
+        row |= {key: facts[key] for key in ("epochs", "seconds", "device")}
+        table = read_parquet(folder / "predictions" / f"{name}.parquet", ["run_id", "y_true", "y_pred"])
+        for run_id, answers in table.groupby("run_id"):
+            score = metrics.score(answers["y_true"], answers["y_pred"])
+            scores = {key: score[key] for key in ("macro_recall", "accuracy")}
+            rows.append(
+                row
+                | {"run": run_id.rpartition("-")[0], "test": run_id.rpartition("-")[2]}
+                | scores
+                | {"n": len(answers)}
+            )
+    columns = ["run", "row", "state", "test", "macro_recall", "accuracy", "n", "epochs", "seconds", "device"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 @functools.cache
@@ -210,25 +352,26 @@ def plan(profile: Profile) -> dict[str, Step]:
         Step(
             "patches",
             _patches,
-            ("patches.npy", "patches.parquet", "skipped.parquet"),
+            ("shards" if profile.shards else "patches.npy", "patches.parquet", "skipped.parquet"),
             ("data", "splits"),
-            ("reefcore.patches",),
-            ("crop",),
+            ("reefcore.shards",) if profile.shards else ("reefcore.patches",),
+            ("crop", "shards"),
         ),
     ]
     trained = []
-    for recipe in profile.recipes:
-        for train_set in profile.train_sets:
-            step = Step(
-                f"{recipe}-{train_set}",
-                functools.partial(_run, recipe, train_set),
-                (f"predictions/{recipe}-{train_set}.parquet",),
-                ("data", "splits", "patches"),
-                ("reefcore.training", "reefcore.recipes"),
-                ("seed", "recipe_changes"),
-                {"recipe": keys.text_hash(_recipe_file(recipe).read_text(encoding="utf-8"))},
-            )
-            trained.append(step)
+    for run in _runs(profile):
+        kinds = ("predictions", "validation", "history", "runs") if run.train_set else ("history", "runs")
+        text = "\n".join(path.read_text(encoding="utf-8") for path in recipes.files(run.recipe))
+        step = Step(
+            run.name,
+            functools.partial(_run, run),
+            (*(f"{kind}/{run.name}.parquet" for kind in kinds), f"checkpoints/{run.name}.safetensors"),
+            ("data", "splits", "patches", *filter(None, [run.starts_from])),
+            ("reefcore.training", "reefcore.recipes", "reefcore.shards"),
+            ("seed", "recipe_changes", "shards", "kind"),
+            {"recipe": keys.text_hash(text)},
+        )
+        trained.append(step)
     if trained:
         steps += trained
         outputs = tuple(output for step in trained for output in step.outputs)
@@ -247,18 +390,9 @@ def plan(profile: Profile) -> dict[str, Step]:
     return {step.name: step for step in steps}
 
 
-def _recipe_file(name: str) -> Path:
-    from reefcore import recipes
-
-    path = Path(recipes.__file__).with_name(f"{name}.yaml")
-    if not path.exists():
-        raise ReefcoreError(f"there is no recipe {name!r}", do=f"choose from {', '.join(recipes.names())}")
-    return path
-
-
 def maker(profile: Profile, output: str) -> str | None:
     """Return the step that makes an output, or None where no step of this profile does."""
-    if output.startswith("predictions"):
+    if output.partition("/")[0] in TRAINED:
         return "train" if profile.recipes else None
     return next((name for name, step in plan(profile).items() if output in step.outputs), None)
 
@@ -317,9 +451,19 @@ def ensure(profile: Profile, folder: Path, name: str, workers: int = WORKERS) ->
     step, wanted, path = plan(profile)[name], key(profile, folder, name), record_path(folder, name)
     if record := keys.fresh(path, folder, wanted):
         return record
+    together = int(os.environ.get("WORLD_SIZE", 1)) > 1
     # Training makes its runs itself, several at a time; what they need is made before.
     for need in ("patches",) if step.build is _train else step.needs:
+        if together and not is_fresh(profile, folder, need):
+            raise ReefcoreError(
+                f"{name} needs the step {need}, which is not up to date and is no work for many processes",
+                folder,
+                f"make it first: reefcore prepare {need} --profile {profile.path}",
+            )
         ensure(profile, folder, need, workers)
+    if together and int(os.environ["RANK"]):  # all processes work, the first keeps the record
+        step.build(profile, folder, workers)
+        return {}
     with keys.locked(path.with_suffix(".lock")):
         if record := keys.fresh(path, folder, wanted):
             return record

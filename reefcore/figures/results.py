@@ -1,0 +1,160 @@
+"""Tables and figures of trained models: published beside reproduced, orders, and differences with their intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, Shown, canvas
+
+DIVERGING = LinearSegmentedColormap.from_list("orange-blue", [ORANGE, "white", BLUE])
+
+
+def _marked(text: str, place: float) -> str:
+    """Mark the best number of a column bold and the second best underlined, and say so to a screen reader."""
+    tag, said = {1: ("strong", "best"), 2: ("u", "second best")}.get(place, ("", ""))
+    return f'<{tag}>{text}</{tag}><span class="visually-hidden"> {said}</span>' if tag else text
+
+
+def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
+    """Arrange a table of the paper for `show_table`: models by settings, three lines to a cell.
+
+    The lines are the published number, the reproduced one with its interval, and their difference; percent. The best
+    of a column is bold and the second best underlined, as in the paper, among the published and among the reproduced.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `reefcore.comparison.beside`.
+    sets : DataFrame
+        From `reefcore.comparison.test_sets`: the two last rows.
+    """
+    single = table["metric"].nunique() == 1
+    table = table.assign(column=table["setting"] if single else table["metric"].str.replace("_", " "))
+    by = table.groupby("column", sort=False)
+    best = {name: by[name].rank(ascending=False, method="dense") for name in ("published", "value")}
+    cells = []
+    for at, row in enumerate(table.itertuples()):
+        printed = "–" if np.isnan(row.published) else _marked(f"{100 * row.published:.2f}", best["published"].iat[at])
+        lines = [printed, "–"]
+        if not np.isnan(row.value):
+            here = _marked(f"{100 * row.value:.1f}", best["value"].iat[at])
+            lines[1] = f"{here} [{100 * row.ci_low:.1f}, {100 * row.ci_high:.1f}]"
+            if not np.isnan(row.published):
+                lines.append(f"{100 * row.difference:+.1f}".replace("-", "−"))
+        # The line end keeps the numbers apart where only the text is read, as when a column is sorted.
+        cells.append(Shown("\n<br>".join(lines), " | ".join(lines)))
+    shown = table.assign(cell=cells).pivot(index="model", columns="column", values="cell")
+    shown = shown.reindex(index=table["model"].unique(), columns=table["column"].unique())
+    shown = shown.map(lambda cell: cell if isinstance(cell, Shown) else Shown("–", "–"))
+    of = by["setting"].first()
+    sets = sets.set_index("setting")
+    for name in ("classes", "points"):
+        pairs = [(sets.at[of[c], f"{name}, published"], sets.at[of[c], f"{name}, here"]) for c in shown]
+        texts = [f"{a:,.0f}\n<br>{'–' if np.isnan(b) else format(b, ',.0f')}" for a, b in pairs]
+        shown.loc[f"Number of test {name}"] = [Shown(text, text) for text in texts]
+    return shown.rename_axis(index=None, columns=None).reset_index(names="model")
+
+
+def matrices(
+    panels: dict[str, pd.DataFrame],
+    label: str,
+    spec: str = ".2f",
+    limit: float | None = None,
+    marks: pd.DataFrame | None = None,
+) -> Figure:
+    """Draw matrices side by side, with their numbers in the cells.
+
+    Parameters
+    ----------
+    panels : dict
+        Title -> numbers with the same rows; the colours are white at zero.
+    label : str
+        What the numbers are.
+    spec : str
+        Format of a number.
+    limit : float, optional
+        Number of the full colour; by default the largest.
+    marks : DataFrame of bool, optional
+        Like the panels: numbers that get a star.
+    """
+    first = next(iter(panels.values()))
+    columns = sum(panel.shape[1] for panel in panels.values())
+    limit = limit or max(float(np.nanmax(np.abs(panel.to_numpy()))) for panel in panels.values()) or 1.0
+    figure, all_axes = canvas(2.2 + 0.62 * columns, 1.6 + 0.36 * len(first), len(panels))
+    for axes, (title, panel) in zip(all_axes, panels.items(), strict=True):
+        drawn = axes.pcolormesh(panel.to_numpy(float), cmap=DIVERGING, vmin=-limit, vmax=limit, ec="white", lw=0.5)
+        for (y, x), value in np.ndenumerate(panel.to_numpy(float)):
+            if np.isnan(value):
+                continue
+            star = "*" if marks is not None and marks.iat[y, x] else ""
+            colour = "white" if value > 0.85 * limit else "black"
+            text = format(value, spec).replace("-", "−") + star
+            axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7, color=colour)
+        axes.set(title=title, xticks=np.arange(panel.shape[1]) + 0.5, yticks=np.arange(len(panel)) + 0.5)
+        axes.set_xticklabels(panel.columns, rotation=90, fontsize=8)
+        axes.set_yticklabels(panel.index, fontsize=8)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    all_axes[0].invert_yaxis()
+    figure.colorbar(drawn, ax=all_axes, label=label, shrink=0.8)
+    return figure
+
+
+def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences: bool = True) -> Figure:
+    """Draw numbers with their intervals, one panel per group, beside the published ones.
+
+    Parameters
+    ----------
+    table : DataFrame
+        `panel`, `label`, ``value``, ``ci_low``, ``ci_high``, and ``published`` where there is one; fractions.
+    panel, label : str
+        Columns: of the panels, of the lines.
+    title : str
+        What the numbers are, under the axes.
+    differences : bool
+        Whether they are differences: zero is drawn, and a marker is filled where ``apart`` is true.
+    """
+    labels = list(dict.fromkeys(table[label]))
+    groups = list(table.groupby(panel, sort=False))
+    figure, all_axes = canvas(1.7 + 1.75 * len(groups), 1.4 + 0.34 * len(labels), len(groups))
+    kinds = [(True, BLUE, "told apart from zero"), (False, "white", "not told apart")]
+    for axes, (name, rows) in zip(all_axes, groups, strict=True):
+        y = rows[label].map(labels.index).to_numpy(float)
+        # A percentile interval of a biased metric need not contain its value: the line is drawn where the interval is.
+        axes.hlines(y, 100 * rows["ci_low"], 100 * rows["ci_high"], color=BLUE, lw=1.5)
+        for apart, face, text in kinds if differences else [(True, BLUE, "this profile")]:
+            part = rows["apart"].to_numpy(bool) == apart if differences else rows["value"].notna().to_numpy()
+            axes.plot(100 * rows["value"][part], y[part], MARKERS[0], color=BLUE, mfc=face, ms=5, label=text)
+        if "published" in rows:
+            axes.plot(100 * rows["published"], y + 0.28, MARKERS[3], color=GREY, mfc="white", ms=5, label="published")
+        if differences:
+            axes.axvline(0, color=GREY, lw=0.8, zorder=0)
+        else:
+            axes.set_xlim(0, 100)
+        axes.set(title=name, yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.4, -0.6))
+        axes.grid(axis="y", color="#EEEEEE", lw=0.8)
+    figure.supxlabel(title, fontsize=10)
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
+    return figure
+
+
+def class_weights(table: pd.DataFrame) -> Figure:
+    """Draw the weight of each class in a class-balanced loss against its number of training points.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``beta``, ``count`` (at least 1), ``weight`` (mean 1 over the classes).
+    """
+    figure, (axes,) = canvas(7, 3.6)
+    betas = list(table.groupby("beta"))
+    styles = zip(betas, (GREY, ORANGE, GREEN, BLUE), MARKERS, strict=False)
+    for (beta, rows), colour, marker in styles:
+        rows = rows.sort_values("count")
+        axes.plot(rows["count"], rows["weight"], marker, ls="-", lw=1, ms=4, color=colour, label=f"beta {beta:g}")
+    axes.set(xscale="log", yscale="log", xlabel="training points of the class (log scale)", ylabel="weight (log scale)")
+    axes.legend(fontsize=8)
+    return figure

@@ -1,0 +1,486 @@
+"""Tables of trained models read as a reader does: who is ahead of whom, by how much, and does the text say the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import combinations, product
+
+import pandas as pd
+from scipy import stats
+
+from reefcore import metrics, published
+from reefcore.published import COMMON_TEST, SETTINGS
+
+LEVEL = 0.05  # a p value under it counts as a difference, or as an agreement of two orders
+
+
+def _correlated(first: pd.Series, second: pd.Series) -> dict[str, float]:
+    """Correlate two orders of the same rows; NaN where fewer than three rows have both numbers."""
+    both = pd.concat([first, second], axis=1).dropna()
+    nothing = dict.fromkeys(("kendall", "p", "spearman"), float("nan"))
+    if len(both) < 3:
+        return {"models": len(both), **nothing}
+    kendall, spearman = stats.kendalltau(*both.to_numpy().T), stats.spearmanr(*both.to_numpy().T)
+    return {
+        "models": len(both),
+        "kendall": float(kendall.statistic),
+        "p": float(kendall.pvalue),
+        "spearman": float(spearman.statistic),
+    }
+
+
+def order_agreement(table: pd.DataFrame) -> pd.DataFrame:
+    """Correlate the published with the reproduced order of the models, per setting.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `reefcore.comparison.beside`.
+
+    Returns
+    -------
+    DataFrame
+        ``setting``, ``models`` (with both numbers), Kendall's tau-b ``kendall`` with its two-sided ``p``, Spearman's
+        ``spearman``; in [-1, 1], NaN with fewer than three models.
+    """
+    parts = [
+        {"setting": setting, **_correlated(rows["published"], rows["value"])}
+        for setting, rows in table.groupby("setting", sort=False)
+    ]
+    return pd.DataFrame(parts)
+
+
+def setting_agreement(table: pd.DataFrame, column: str = "published") -> pd.DataFrame:
+    """Correlate the order of the models in one setting with that in each other.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `reefcore.comparison.beside`.
+    column : {'published', 'value'}
+
+    Returns
+    -------
+    DataFrame
+        ``first``, ``second`` (settings), and the columns of `order_agreement`.
+    """
+    wide = table.pivot(index="model", columns="setting", values=column)
+    pairs = combinations(dict.fromkeys(table["setting"]), 2)
+    return pd.DataFrame([{"first": a, "second": b, **_correlated(wide[a], wide[b])} for a, b in pairs])
+
+
+def differences(
+    predictions: pd.DataFrame,
+    annotations: pd.DataFrame,
+    rows: dict[str, str],
+    number: int = 3,
+    pairs: Iterable[tuple[str, str]] | None = None,
+    metric: str = "macro_recall",
+    n: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Compare rows of a published table two by two in each of its settings; see `reefcore.metrics.paired`.
+
+    Parameters
+    ----------
+    predictions, annotations : see `reefcore.metrics.paired`
+    rows : dict
+        Recipe -> row of the paper's table.
+    number : int
+        The table; see `reefcore.published.results`.
+    pairs : iterable of (row, row), optional
+        First minus second; by default all pairs of `rows`.
+    metric, n, seed : see `reefcore.metrics.paired`. P values are adjusted within each setting.
+
+    Returns
+    -------
+    DataFrame
+        ``setting``, ``first``, ``second``, ``published`` (difference of the printed numbers), ``value``, ``ci_low``,
+        ``ci_high``, ``p``, ``p_holm``; fractions, NaN where it was not run or not printed; ``apart``: whether the
+        interval excludes zero and the adjusted p is below 0.05.
+    """
+    printed = published.results(number)
+    printed = printed[printed["metric"] == metric]
+    wanted = list(combinations(rows.values(), 2) if pairs is None else pairs)
+    tables = []
+    for (train, test), cells in printed.groupby(["train", "test"], sort=False):
+        paper = cells.set_index("model")["published"]
+        run = {row: f"{recipe}-{train}-{test}" for recipe, row in rows.items()}
+        here = predictions[predictions["run_id"].isin(list(run.values()))]
+        present = set(here["run_id"].unique())
+        table = pd.DataFrame(wanted, columns=["first", "second"])
+        table = table.assign(
+            setting=f"{train} / {COMMON_TEST.get(test, test)}",
+            published=table["first"].map(paper) - table["second"].map(paper),
+        )
+        done = [pair for pair in wanted if {run.get(row) for row in pair} <= present]
+        if done:
+            gaps = metrics.paired(here, annotations, [(run[a], run[b]) for a, b in done], metric, n, seed)
+            gaps[["first", "second"]] = done
+            table = table.merge(gaps, how="left", on=["first", "second"])
+        tables.append(table)
+    columns = ["setting", "first", "second", "published", "value", "ci_low", "ci_high", "p", "p_holm"]
+    table = pd.concat(tables, ignore_index=True).reindex(columns=columns)
+    clear = (table["ci_low"] > 0) | (table["ci_high"] < 0)
+    return table.assign(apart=clear & (table["p_holm"] < LEVEL))
+
+
+def in_points(table: pd.DataFrame) -> pd.DataFrame:
+    """Arrange what `differences` returns for print, in percentage points."""
+    values = 100 * table[["published", "value", "ci_low", "ci_high"]]
+    values.columns = ["published", "reproduced", "low", "high"]
+    told = table["apart"].map({True: "yes", False: "no"}).where(table["value"].notna())
+    named = table[["setting", "first", "second"]].rename(columns={"second": "against"})
+    return pd.concat([named, values, table["p_holm"].rename("p (Holm)"), told.rename("told apart")], axis=1)
+
+
+def told_apart(table: pd.DataFrame) -> pd.DataFrame:
+    """Count, per setting, the pairs of `differences` that the photos tell apart.
+
+    Returns
+    -------
+    DataFrame
+        ``setting``, ``pairs`` (run), ``told apart``.
+    """
+    run = table.dropna(subset=["value"])
+    apart = run.groupby("setting", sort=False)["apart"].agg(["size", "sum"]).reset_index()
+    return apart.set_axis(["setting", "pairs", "told apart"], axis=1)
+
+
+def square(pairs: pd.DataFrame, column: str, mirror: int = 1) -> pd.DataFrame:
+    """Arrange ``first``, ``second`` and a column of pairs as a square; below the diagonal times `mirror` (1 or -1)."""
+    names = list(dict.fromkeys([*pairs["first"], *pairs["second"]]))
+    other = pairs.rename(columns={"first": "second", "second": "first"})
+    both = pd.concat([pairs, other.assign(**{column: mirror * other[column]})])
+    return both.pivot(index="first", columns="second", values=column).reindex(index=names, columns=names)
+
+
+def thirds(
+    predictions: pd.DataFrame,
+    splits: pd.DataFrame,
+    annotations: pd.DataFrame,
+    rows: dict[str, str],
+    number: int = 4,
+    **options,
+) -> pd.DataFrame:
+    """Make `differences` over the third of the test classes with the fewest training points, and with the most.
+
+    Parameters
+    ----------
+    predictions, rows, number, options : see `differences`
+    splits, annotations : DataFrame
+        The training points of each class; `annotations` with ``label``, one row per annotation_id.
+
+    Returns
+    -------
+    DataFrame
+        ``third`` ("rarest" or "commonest"), ``classes`` (in it) and the columns of `differences` but ``published``:
+        the paper prints no recall by class as numbers.
+    """
+    labels = annotations.set_index("annotation_id")["label"]
+    names = predictions["run_id"].str.rsplit("-", n=2, expand=True)
+    ours = predictions[names[0].isin(list(rows))]
+    kept = {"rarest": [], "commonest": []}
+    classes = {}
+    for (train, test), runs in ours.groupby([names[1], names[2]]):
+        points = splits.loc[(splits["scheme"] == train) & (splits["part"] == "train"), "annotation_id"]
+        counts = points.map(labels).value_counts().rename_axis("label").reset_index()
+        counts = counts[counts["label"].isin(runs["y_true"].unique())].sort_values(["count", "label"])["label"]
+        third = max(1, len(counts) // 3)
+        classes[f"{train} / {COMMON_TEST.get(test, test)}"] = third
+        kept["rarest"].append(runs[runs["y_true"].isin(counts.iloc[:third])])
+        kept["commonest"].append(runs[runs["y_true"].isin(counts.iloc[-third:])])
+    parts = [
+        differences(pd.concat(runs), annotations, rows, number, **options).assign(third=third)
+        for third, runs in kept.items()
+        if runs
+    ]
+    columns = ["setting", "third", "classes", "first", "second", "value", "ci_low", "ci_high", "p", "p_holm", "apart"]
+    if not parts:
+        return pd.DataFrame(columns=columns)
+    table = pd.concat(parts, ignore_index=True).dropna(subset=["value"])
+    return table.assign(classes=table["setting"].map(classes))[columns]
+
+
+def seed_spread(metrics: pd.DataFrame, recipe: str) -> pd.DataFrame:
+    """Put how far seeds of one recipe scatter beside the bootstrap interval of its first run.
+
+    Parameters
+    ----------
+    metrics : DataFrame
+        The metrics table; further seeds are runs ``<recipe>.seed<k>-<train set>-<test set>``.
+    recipe : str
+
+    Returns
+    -------
+    DataFrame
+        ``metric``, ``setting``, ``seeds``, ``mean``, ``sd`` (n - 1), ``lowest``, ``highest``, ``range``, and
+        ``ci_low``, ``ci_high``, ``width`` of the interval; fractions. Settings with one seed are left out.
+    """
+    parts = metrics["run_id"].str.rsplit("-", n=2, expand=True)
+    seeds = metrics.assign(setting=parts[1] + " / " + parts[2].replace(COMMON_TEST), first=parts[0] == recipe)[
+        parts[0].str.split(".").str[0] == recipe
+    ]
+    by = seeds.groupby(["metric", "setting"], sort=False)["value"]
+    table = by.agg(seeds="size", mean="mean", sd="std", lowest="min", highest="max").query("seeds > 1")
+    table["range"] = table["highest"] - table["lowest"]
+    table = table.join(seeds[seeds["first"]].set_index(["metric", "setting"])[["ci_low", "ci_high"]])
+    return table.assign(width=table["ci_high"] - table["ci_low"]).reset_index()
+
+
+def printed_twice() -> pd.DataFrame:
+    """List what the paper prints in two places: one cell with two numbers, and one number in two cells of a row.
+
+    Returns
+    -------
+    DataFrame
+        ``what``, ``row``, ``first``, ``second`` (table and setting), ``first printed``, ``second printed`` (percent).
+        Nothing is judged.
+    """
+    cells = pd.concat([published.results(number).assign(table=number) for number in (3, 8, 9, 10, 11)])
+    cells["printed"] = (100 * cells["published"]).round(2)
+    cells["place"] = [
+        f"Table {row.table}, {row.train} / {COMMON_TEST.get(row.test, row.test)}" for row in cells.itertuples()
+    ]
+    rows = []
+    for model, group in cells.groupby("model", sort=False):
+        for a, b in combinations(group.itertuples(), 2):
+            same = (a.metric, a.train, a.test) == (b.metric, b.train, b.test)
+            printed = (model, a.place, b.place, a.printed, b.printed)
+            if same and a.printed != b.printed:
+                rows.append(("one cell, two numbers", *printed))
+            elif not same and a.printed == b.printed and 11 not in (a.table, b.table):
+                rows.append(("one number, two cells", *printed))
+    columns = ["what", "row", "first", "second", "first printed", "second printed"]
+    return pd.DataFrame(rows, columns=columns).sort_values("what", kind="stable", ignore_index=True)
+
+
+def claims(number: int) -> pd.DataFrame:
+    """Hold sentences of the paper's text against the numbers that its own table prints.
+
+    Parameters
+    ----------
+    number : {3, 4, 7}
+        Sentences of section 5.2 on Tables 3 and 4, of A.4.2 on Table 7.
+
+    Returns
+    -------
+    DataFrame
+        ``the paper says``, ``the printed table says``, ``holds`` ("yes", "no", or of how many numbers it does). An
+        order is called consistent where Kendall's tau is above zero with p < 0.05.
+    """
+    printed = published.results(number)
+    printed["published"] *= 100
+    table = printed[printed["metric"] == "macro_recall"].pivot(
+        index="model", columns=["train", "test"], values="published"
+    )
+    table = table.set_axis([f"{train} / {COMMON_TEST.get(test, test)}" for train, test in table.columns], axis=1)
+    said = {3: _of_models, 4: _of_losses, 7: _of_augmentations}[number](table, printed)
+    rows = []
+    for quote, found, checks in said:
+        checks = pd.Series(checks, dtype=bool)
+        holds = "yes" if checks.all() else f"{checks.sum()} of {len(checks)}" if checks.any() else "no"
+        rows.append((quote, re.sub(r"(?<!\w)-(?=\d)", "−", found), holds))
+    return pd.DataFrame(rows, columns=["the paper says", "the printed table says", "holds"])
+
+
+def _signed(values: pd.Series) -> str:
+    return ", ".join(f"{name} {value:+.2f}" for name, value in values.items())
+
+
+def _except(gains: pd.Series) -> str:
+    """Say where a gain is, and name where none is."""
+    without = gains.index[~(gains > 0)]
+    return f"{(gains > 0).sum()} of {len(gains)}" + (f"; not {', '.join(without)}" if len(without) else "")
+
+
+def _agreement(pair: dict[str, float]) -> str:
+    same = (1 + pair["kendall"]) / 2
+    return f"Kendall's tau {pair['kendall']:.2f} (p {pair['p']:.3f}): {same:.0%} of the pairs of models in one order"
+
+
+def _of_models(table: pd.DataFrame, _) -> list[tuple]:
+    s1, s2, s3, s4, w3, w4 = (table[f"{train} / {COMMON_TEST.get(test, test)}"] for train, test in SETTINGS.values())
+    drops = pd.concat([s1 - s3, s2 - s4])
+    deepest = s2 - pd.concat([s3, s4], axis=1).min(axis=1)
+    within, across = _correlated(s1, s2), _correlated(s3, s4)
+    mixed = [_correlated(a, b) for a in (s1, s2) for b in (s3, s4)]
+    best = {column.name: column.idxmax() for column in (s3, s4, w3, w4)}
+    mae, clip = "ViT (MAE pretrained)", "BioCLIP-FT"
+    return [
+        (
+            "All models in Table 3 show substantial performance drops under cross-source evaluations",
+            f"S1 to S3 and S2 to S4: drops of {drops.min():.2f} to {drops.max():.2f} points",
+            drops > 0,
+        ),
+        (
+            "higher Macro Recall on the higher-quality split (S2) for all models except ViT (MAE-pretrained)",
+            f"higher in {_except(s2 - s1)}",
+            (s2 > s1) == (s1.index != mae),
+        ),
+        (
+            "the overall relative performance ranking of models remained consistent across both benchmarks (S1, S2)",
+            _agreement(within),
+            [within["kendall"] > 0 and within["p"] < LEVEL],
+        ),
+        (
+            "BioCLIP-FT notably outperformed other models, performing best on the (Train-S2 / Test-S2) split",
+            f"best in S2: {s2.idxmax()} {s2.max():.2f}; in S1: {s1.idxmax()} {s1.max():.2f}",
+            [s2.idxmax() == clip],
+        ),
+        (
+            "the two cross-source benchmarks do not exhibit consistent relative performance rankings (S3, S4)",
+            _agreement(across),
+            [not (across["kendall"] > 0 and across["p"] < LEVEL)],
+        ),
+        (
+            "nor do they reflect an overall ranking similarity with the within-source splits",
+            "Kendall's tau of S1-S3, S1-S4, S2-S3, S2-S4: "
+            + ", ".join(f"{pair['kendall']:.2f} (p {pair['p']:.2f})" for pair in mixed),
+            [not (pair["kendall"] > 0 and pair["p"] < LEVEL) for pair in mixed],
+        ),
+        (
+            "drops up to 41% for BioCLIP-FT compared to the within-source benchmark (Train-S2/Test-S2)",
+            f"{clip} {deepest[clip]:.2f} points ({deepest[clip] / s2[clip]:.1%} of its score); "
+            f"the deepest is {deepest.idxmax()} with {deepest.max():.2f} points",
+            [int(deepest[clip]) == 41, deepest.idxmax() == clip],
+        ),
+        (
+            "ViT (MAE-pretrained) shows the strongest generalization in cross-source settings",
+            "best: " + ", ".join(f"{name} in {setting}" for setting, name in best.items()),
+            [name == mae for name in best.values()],
+        ),
+        (
+            "comparing ViT (MAE-pretrained) trained on Train-S3 versus Train-S4 reveals the benefit of increased"
+            " training data quantity",
+            f"{mae}: {s3[mae]:.2f} with S3, {s4[mae]:.2f} with S4; of all models S3 is ahead in {_except(s3 - s4)}",
+            [s3[mae] > s4[mae]],
+        ),
+        (
+            "Testing on the Al-Wajh source (Test-W) also showed improved performance with more training data",
+            f"S3 is ahead of S4 in {_except(w3 - w4)}",
+            w3 > w4,
+        ),
+    ]
+
+
+def _of_losses(table: pd.DataFrame, _) -> list[tuple]:
+    balanced, focal, both = (
+        table.loc["CB-CE"] - table.loc["CE"],
+        table.loc["Focal"] - table.loc["CE"],
+        table.loc["CB-Focal"] - table.loc["Focal"],
+    )
+    return [
+        (
+            "class-balanced cross-entropy did not yield improvements in any split",
+            f"CB-CE minus CE: {_signed(balanced)}",
+            balanced <= 0,
+        ),
+        (
+            "focal loss consistently outperformed standard cross-entropy",
+            f"Focal minus CE: {_signed(focal)}",
+            focal > 0,
+        ),
+        (
+            "with further gains observed when using its class-balanced variant",
+            f"CB-Focal minus Focal: {_signed(both)}",
+            both > 0,
+        ),
+    ]
+
+
+def _of_augmentations(_, printed: pd.DataFrame) -> list[tuple]:
+    table = printed.pivot(index="model", columns="metric", values="published")
+    against = table - table.loc["all-augmentation"]
+    against.columns = against.columns.str.replace("_", " ")
+    without = against.filter(like="no-", axis=0).drop("no-augmentation").stack()
+    alone = pd.concat([against.filter(like="only-", axis=0), against.loc[["no-augmentation"]]]).stack()
+    best = {metric.replace("_", " "): table[metric].idxmax() for metric in table}
+    kept = without[without >= 0]
+    return [
+        (
+            "using all augmentations yields the highest performance",
+            "; ".join(f"highest {metric}: {row}" for metric, row in best.items()),
+            [row == "all-augmentation" for row in best.values()],
+        ),
+        (
+            "Disabling any single augmentation results in a performance drop",
+            f"minus all-augmentation: {without.min():+.2f} to {without.max():+.2f} points; no drop: "
+            + (", ".join(f"{row} in {metric} ({value:+.2f})" for (row, metric), value in kept.items()) or "none"),
+            without < 0,
+        ),
+        (
+            "Training without augmentation or with only a single augmentation significantly underperforms",
+            f"minus all-augmentation: {alone.min():+.2f} to {alone.max():+.2f} points; no interval is printed",
+            alone < 0,
+        ),
+    ]
+
+
+def conventions(predictions: pd.DataFrame, rows: dict[str, str]) -> pd.DataFrame:
+    """Score every run under the conventions in use, to see how far each moves a number.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        The predictions table.
+    rows : dict
+        Recipe -> row of a published table; other runs are left out.
+
+    Returns
+    -------
+    DataFrame
+        ``run_id``, ``model``, ``setting``, ``classes`` (in truth), ``only predicted`` (classes), ``macro recall``
+        over classes in truth (the paper, 5.1) and ``macro recall, truth or prediction`` (the authors' code);
+        ``macro F1`` (mean of the classes' F1) and ``macro F1, harmonic`` (harmonic mean of macro precision and macro
+        recall); ``micro recall`` and ``accuracy``; fractions.
+    """
+    runs = dict(list(predictions.groupby("run_id", sort=False)))
+    table = []
+    for (train, test), (recipe, model) in product(SETTINGS.values(), rows.items()):
+        run = f"{recipe}-{train}-{test}"
+        if run not in runs:
+            continue
+        part = runs[run]
+        truth, union = (metrics.score(part["y_true"], part["y_pred"], over) for over in metrics.OVER)
+        classes = set(part["y_true"].unique())
+        table.append(
+            {
+                "run_id": run,
+                "model": model,
+                "setting": f"{train} / {COMMON_TEST.get(test, test)}",
+                "classes": len(classes),
+                "only predicted": len(set(part["y_pred"].unique()) - classes),
+                "macro recall": truth["macro_recall"],
+                "macro recall, truth or prediction": union["macro_recall"],
+                "macro F1": truth["macro_f1"],
+                "macro F1, harmonic": stats.hmean([truth["macro_precision"], truth["macro_recall"]]),
+                "micro recall": truth["micro_recall"],
+                "accuracy": truth["accuracy"],
+            }
+        )
+    return pd.DataFrame(table)
+
+
+def printed_f1() -> pd.DataFrame:
+    """Compare the macro F1 that Table 9 prints with the harmonic mean of what Tables 10 and 3 print.
+
+    Returns
+    -------
+    DataFrame
+        ``model``, ``setting``, ``macro F1``, ``harmonic mean``, ``difference``; percent and points.
+    """
+    cells = pd.concat([published.results(number) for number in (3, 9, 10)])
+    wide = 100 * cells.pivot(index=["model", "train", "test"], columns="metric", values="published")
+    harmonic = stats.hmean(wide[["macro_precision", "macro_recall"]], axis=1)
+    table = wide.reset_index().assign(harmonic=harmonic)
+    return pd.DataFrame(
+        {
+            "model": table["model"],
+            "setting": table["train"] + " / " + table["test"].replace(COMMON_TEST),
+            "macro F1": table["macro_f1"],
+            "harmonic mean": table["harmonic"],
+            "difference": table["macro_f1"] - table["harmonic"],
+        }
+    )
