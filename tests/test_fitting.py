@@ -86,14 +86,14 @@ def pretrained(folder, **changes):
     return weights.save(done.fitted.learner.encoder_state(), folder / "mae.safetensors")
 
 
-def child(folder, name, changes):
+def child(folder, name, changes, val):
     """Train slowly, as the process that is killed."""
     from reefcore.augment import Augmentation
 
     batch = Augmentation.batch
     Augmentation.batch = lambda *given: time.sleep(0.05) or batch(*given)
     torch.set_num_threads(1)
-    fit(small(name, **json.loads(changes)), seed=5, resume=Path(folder) / "resume")
+    fit(small(name, **json.loads(changes)), val=int(val), seed=5, resume=Path(folder) / "resume")
 
 
 def rank(folder):
@@ -104,6 +104,8 @@ def rank(folder):
     for name, options in DISTRIBUTED.items():
         fitted = fit(small(**options, batch_size=8), resume=Path(folder) / name)
         results[f"{name}.scores"] = fitting.predict(fitted, array(33, seed=2).array)
+        state = fitted.learner.state_dict().values()
+        results[f"{name}.state"] = torch.cat([tensor.float().flatten() for tensor in state]).numpy()
         results[f"{name}.loss"] = fitted.history["loss"].to_numpy()
         results[f"{name}.recall"] = fitted.history["val_macro_recall"].to_numpy()
     np.savez(Path(folder) / f"rank{os.environ['RANK']}.npz", saved=len(saved), **results)
@@ -137,10 +139,10 @@ def test_every_family_learns(name, tmp_path):
     assert history["lr"].iat[0] > history["lr"].iat[-1] and history["lr"].iat[-1] < recipe.lr / 10
 
 
-@pytest.mark.parametrize("name, changes", [("resnet101", {}), ("vit", HARD)])
-def test_a_killed_training_goes_on_to_the_same_bytes(name, changes, tmp_path):
+@pytest.mark.parametrize("name, changes, val", [("resnet101", {}, 32), ("vit", HARD, 0)])
+def test_a_killed_training_goes_on_to_the_same_bytes(name, changes, val, tmp_path):
     recipe, resume = small(name, **changes), tmp_path / "resume"
-    process = subprocess.Popen(python("child", str(tmp_path), name, json.dumps(changes)))
+    process = subprocess.Popen(python("child", str(tmp_path), name, json.dumps(changes), str(val)))
     until = time.monotonic() + 60
     while not resume.exists() and time.monotonic() < until:
         time.sleep(0.01)
@@ -148,18 +150,21 @@ def test_a_killed_training_goes_on_to_the_same_bytes(name, changes, tmp_path):
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert len(weights.read(resume)[1]["history"]) == 1
-    left = resume.read_bytes()
-    whole = fit(recipe, seed=5)
+    left, options = resume.read_bytes(), {"val": val, "seed": 5}
+    whole = fit(recipe, **options)
+    assert whole.best_epoch > 1  # so that what was chosen was learnt after the kill
     expected = whole.save(tmp_path / "whole").read_bytes()
-    gone_on = fit(recipe, seed=5, resume=resume)
+    gone_on = fit(recipe, **options, resume=resume)
     assert gone_on.save(tmp_path / "gone_on").read_bytes() == expected
     x = stripes(labels(8), seed=3)
     assert fitting.predict(gone_on, x).tobytes() == fitting.predict(whole, x).tobytes()
-    assert fit(recipe, seed=5, resume=resume).save(tmp_path / "ready").read_bytes() == expected  # nothing left to do
+    ready = fit(recipe, **options, resume=resume)  # nothing is left to do
+    assert ready.save(tmp_path / "ready").read_bytes() == expected
     os.truncate(resume, 1000)
-    assert fit(recipe, seed=5, resume=resume).save(tmp_path / "afresh").read_bytes() == expected
+    assert fit(recipe, **options, resume=resume).save(tmp_path / "afresh").read_bytes() == expected
     resume.write_bytes(left)
-    assert fit(recipe, seed=6, resume=resume).save(tmp_path / "other").read_bytes() != expected
+    other = fit(recipe, **options | {"seed": 6}, resume=resume)
+    assert other.save(tmp_path / "other").read_bytes() != expected
 
 
 def test_the_resume_file_of_another_training_is_not_used(tmp_path, caplog):
@@ -245,7 +250,7 @@ def stored(tmp_path_factory):
 
 def test_shards_and_an_array_train_alike(stored):
     on_disk, in_memory, y = stored
-    fitted = [fit(small(epochs=4, **STILL), patches=p) for p in (on_disk, in_memory)]
+    fitted = [fit(small(epochs=6, **STILL), val=0, patches=p) for p in (on_disk, in_memory)]
     scores = [fitting.predict(f, (p, np.arange(128))) for f, p in zip(fitted, (on_disk, in_memory), strict=True)]
     assert (scores[1].argmax(axis=1) == y).mean() > 0.9
     assert np.abs(scores[0] - scores[1]).mean() < 0.02 and (scores[0].argmax(1) == scores[1].argmax(1)).mean() > 0.97
