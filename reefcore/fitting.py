@@ -375,7 +375,7 @@ class _Feed:
 
     def __init__(self, patches, positions, y, recipe: Recipe, augmentation: Augmentation):
         self.patches, self.positions, self.recipe = patches, positions, recipe
-        self.y, self.augmentation = torch.from_numpy(y), augmentation
+        self.y, self.augmentation = torch.tensor(y), augmentation
         self.x = patches.read(positions, recipe.input_size) if patches.in_memory else None
 
     def batches(self, order: np.ndarray, size: int, most: int, key: tuple) -> Iterator:
