@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
+import itertools
 import logging
 import os
 import sys
@@ -23,6 +25,7 @@ import numpy as np
 import pandas as pd
 import torch
 from lightning_fabric import Fabric
+from timm.utils import distribute_bn
 from tqdm import tqdm
 
 from reefcore import learners, weights
@@ -37,6 +40,7 @@ logger = logging.getLogger(__name__)
 EVALUATION_BATCH = 256
 CHECK_EVERY = 50  # steps between looks at the losses on a GPU: each look waits for it
 HISTORY = ["epoch", "loss", "lr", "images_per_second", "val_macro_recall", "seconds"]
+REPEATABLE = ["epoch", "loss", "lr", "val_macro_recall"]
 PRECISION = {"off": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
 IDLE = 20.0  # seconds between two lines of the log
 
@@ -53,7 +57,7 @@ class Fitted:
     history : DataFrame
         One row per epoch: ``epoch`` (from 1), ``loss`` (mean over its patches), ``lr`` (the largest, at its end),
         ``images_per_second`` (of training, all processes together), ``val_macro_recall`` (NaN without validation
-        patches) and ``seconds``.
+        patches) and ``seconds``. A loaded checkpoint has it without images per second and seconds.
     best_epoch : int
     crop : int
         Side in pixels of the patches it was trained on.
@@ -74,12 +78,17 @@ class Fitted:
         return self.learner.classes
 
     def save(self, path: str | Path) -> Path:
-        """Write a checkpoint: safetensors, with everything that `load` needs."""
+        """Write a checkpoint: safetensors, with everything that `load` needs.
+
+        The same training gives the same bytes, so the columns of `history` that a clock makes are left out.
+        """
+        # The learner's recipe has what came with weights from the hub: a CLIP model's shape and preprocessing.
+        recipe = dataclasses.replace(self.learner.recipe, weights=self.recipe.weights)
         known = {
-            "recipe": dataclasses.asdict(self.learner.recipe),  # with nothing left to fetch
+            "recipe": dataclasses.asdict(recipe),
             "classes": self.classes,
             "families": self._families(),
-            "history": self.history.to_dict("list"),
+            "history": self.history[REPEATABLE].to_dict("list"),
             "best_epoch": self.best_epoch,
             "crop": self.crop,
             "about": self.about,
@@ -107,8 +116,8 @@ def load(path: str | Path) -> Fitted:
     try:
         values = {key: tuple(v) if isinstance(v, list) else v for key, v in known["recipe"].items()}
         recipe = Recipe(**values)
-        # No loss is needed any more, and so no counts of classes.
-        bare = dataclasses.replace(recipe, loss=recipe.loss and "ce")
+        # Nothing is fetched, the weights are in the file; and no class counts are needed, as no loss is.
+        bare = dataclasses.replace(recipe, weights="scratch", loss=recipe.loss and "ce")
         learner = learners.build(bare, known["classes"], families=known["families"])
         learner.load_state_dict(state)
     except (TypeError, RuntimeError) as error:
@@ -129,7 +138,8 @@ def launch(recipe: Recipe) -> Fabric:
         devices=local,
         num_nodes=world // local,
         strategy="ddp" if world > 1 else "auto",
-        precision=PRECISION[recipe.amp],
+        # no CPU is fast at fp16, so what a GPU trained so is used there as plain numbers
+        precision=PRECISION["off" if accelerator == "cpu" and recipe.amp == "fp16" else recipe.amp],
     )
     if world > 1:
         fabric.launch()
@@ -167,7 +177,8 @@ def fit(
     start : path, optional
         The weights that ``weights: recipe:<name>`` stands for.
     resume : path, optional
-        Where the state after each epoch is kept; if it is there, of the same training, it goes on from it.
+        Where the state after each epoch is kept; if it is there, of the same training, it goes on from it. It stays at
+        the end, so that nothing is lost until the caller has what it needs of the result, and removes it.
     about : dict, optional
         Kept in the checkpoint.
 
@@ -178,10 +189,10 @@ def fit(
         epoch, the batch and its first patches.
     """
     (positions, y), (val_positions, val_y) = train, val
-    if len(positions) < 2 or (recipe.task != "masked" and len(classes) < 2):
-        raise ReefcoreError(f"{len(positions)} patches of {len(classes)} classes are not enough for {recipe.name}")
     with _settings(threads):
         fabric = launch(recipe)
+        if len(positions) < 2 * fabric.world_size or (recipe.task != "masked" and len(classes) < 2):
+            raise ReefcoreError(f"{len(positions)} patches of {len(classes)} classes are not enough for {recipe.name}")
         seed_all(seed, 0)  # every process starts from the same weights
         counts = np.bincount(y, minlength=len(classes)) if classes else None
         learner = learners.build(recipe, classes, counts=counts, families=families, weights=start)
@@ -191,20 +202,23 @@ def fit(
         module, optimiser = fabric.setup(learner, optimiser)
         average = _average(recipe, learner)
         judged = average.module if average else learner
-        progress = _Progress(resume, (dataclasses.asdict(recipe), classes, seed, len(positions), fabric.world_size))
+        same = (dataclasses.asdict(recipe), classes, seed, fabric.world_size)
+        progress = _Progress(resume, (*same, resume and _digest(patches, (train, val), start)))
         progress.load(fabric, learner, optimiser, average)
         augmentation = Augmentation(recipe, len(classes))
         feed = _Feed(patches, positions, y, recipe, augmentation)
         watch_val = _held(patches, val_positions, recipe) if len(val_positions) else None
-        bar = tqdm(total=recipe.epochs * updates, desc=recipe.name, leave=False, disable=not sys.stderr.isatty())
+        quiet = not (fabric.is_global_zero and sys.stderr.isatty())
+        bar = tqdm(total=recipe.epochs * updates, desc=recipe.name, leave=False, disable=quiet)
         bar.update(progress.epoch * updates)
         for epoch in range(progress.epoch + 1, recipe.epochs + 1):
             order = _epoch(y, recipe, seed, epoch)[fabric.global_rank :: fabric.world_size]
-            seed_all(seed, epoch, fabric.global_rank)
+            key = (seed, epoch, fabric.global_rank)
+            seed_all(*key)
             began = shown = time.perf_counter()
             losses, pending = [], []
             module.train()
-            for step, (x, target, chosen) in enumerate(feed.batches(order, batch, updates, (seed, epoch)), start=1):
+            for step, (x, target, chosen) in enumerate(feed.batches(order, batch, updates, key), start=1):
                 schedule.step_update((epoch - 1) * updates + step - 1)
                 x, target = augmentation.batch(x.to(fabric.device), target.to(fabric.device))
                 loss = module(x, target)
@@ -221,7 +235,7 @@ def fit(
                 if average:
                     average.update(learner, step=(epoch - 1) * updates + step)
                 bar.update()
-                if time.perf_counter() - shown > IDLE:
+                if fabric.is_global_zero and time.perf_counter() - shown > IDLE:
                     shown = time.perf_counter()
                     rate = step * batch * fabric.world_size / (shown - began)
                     lr = _largest(optimiser)
@@ -231,20 +245,22 @@ def fit(
                     )
             total = fabric.all_reduce(torch.stack(losses).mean(), reduce_op="mean").item()
             rate = len(losses) * batch * fabric.world_size / (time.perf_counter() - began)
+            if fabric.world_size > 1:  # each process has seen other patches: all go on with the mean of what they saw
+                for model in (learner, *([judged] if average else [])):
+                    distribute_bn(model, fabric.world_size, reduce=True)
             value = float("nan")
             if watch_val is not None and classes:
                 answers = _scores(fabric, judged, watch_val, recipe).argmax(axis=1)
                 value = _macro_recall(val_y, answers)
             row = (epoch, total, _largest(optimiser), rate, value, time.perf_counter() - began)
             said = "%s epoch %d: loss %.3f, lr %.2e, %.0f images/s, validation macro recall %.3f, %.1f s"
-            logger.info(said, recipe.name, *row)
+            if fabric.is_global_zero:
+                logger.info(said, recipe.name, *row)
             progress.add(row, judged)
-            if epoch < recipe.epochs:
-                progress.save(fabric, learner, optimiser, average)
+            progress.save(fabric, learner, optimiser, average)
         bar.close()
         fabric.barrier()
         judged.load_state_dict(progress.best)
-        progress.clear(fabric)
     table = pd.DataFrame(progress.history, columns=HISTORY)
     return Fitted(judged.eval(), recipe, table, progress.best_epoch, patches.size, about or {})
 
@@ -286,7 +302,8 @@ def _settings(threads: int):
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(not torch.cuda.is_available(), warn_only=True)
     try:
-        with torch.random.fork_rng():
+        # of this process's GPU alone: asking the others for their state would take memory on each
+        with torch.random.fork_rng([int(os.environ.get("LOCAL_RANK", 0))] if torch.cuda.is_available() else []):
             yield
     finally:
         torch.set_num_threads(before[0])
@@ -358,7 +375,7 @@ class _Feed:
 
     def __init__(self, patches, positions, y, recipe: Recipe, augmentation: Augmentation):
         self.patches, self.positions, self.recipe = patches, positions, recipe
-        self.y, self.augmentation = torch.from_numpy(y), augmentation
+        self.y, self.augmentation = torch.tensor(y), augmentation
         self.x = patches.read(positions, recipe.input_size) if patches.in_memory else None
 
     def batches(self, order: np.ndarray, size: int, most: int, key: tuple) -> Iterator:
@@ -374,22 +391,15 @@ class _Feed:
             yield _tensor(images), self.y[chosen], chosen
 
     def _from_disk(self, index: list[np.ndarray], key: tuple) -> Iterator:
-        local = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-        # 16 readers feed a GPU; more would only take memory
-        workers = min(max((len(os.sched_getaffinity(0)) // local) - 1, 0), 16)
         chosen = _Chosen(self.patches, self.positions, self.recipe.input_size, self.augmentation, key)
-        loader = torch.utils.data.DataLoader(
-            chosen,
-            batch_sampler=index,
-            num_workers=workers,
-            pin_memory=torch.cuda.is_available(),
-        )
-        for (x, places), where in zip(loader, index, strict=True):
-            yield x, self.y[places], where
+        turn = itertools.count()
+        numbered = [[(next(turn), place) for place in where] for where in index]
+        for x, where in zip(_loaded(chosen, numbered), index, strict=True):
+            yield x, self.y[where], where
 
 
 class _Chosen(torch.utils.data.Dataset):
-    """One patch at a time; what is done to it depends on the key and its place alone, not on who reads it."""
+    """One patch at a time; what is done to it depends on the key and its turn alone, not on who reads it."""
 
     def __init__(self, patches, positions, side: int, augmentation: Augmentation, key: tuple):
         self.patches, self.positions, self.side = patches, positions, side
@@ -398,12 +408,25 @@ class _Chosen(torch.utils.data.Dataset):
     def __len__(self) -> int:
         return len(self.positions)
 
-    def __getitem__(self, place: int):
+    def __getitem__(self, item: tuple[int, int]) -> torch.Tensor:
+        turn, place = item  # a patch that is repeated in an epoch has several turns
         image = self.patches.read([self.positions[place]], self.side)[0]
         if self.augmentation is not None and self.augmentation.image_wise:
-            seed_all(*self.key, int(place))
+            seed_all(*self.key, turn)  # of the worker process
             image = self.augmentation.image(image)
-        return torch.from_numpy(image.transpose(2, 0, 1).copy()), int(place)
+        return torch.from_numpy(image.transpose(2, 0, 1).copy())
+
+
+def _loaded(chosen: _Chosen, batches: list) -> Iterator[torch.Tensor]:
+    """Read batches ahead in worker processes: one at least, so that no reader's seed meets the trainer's generators."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    # 16 readers feed a GPU; more would only take memory
+    workers = min(max(cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1)) - 1, 1), 16)
+    options = {"num_workers": workers, "pin_memory": torch.cuda.is_available()}
+    try:
+        yield from torch.utils.data.DataLoader(chosen, batch_sampler=batches, **options)
+    except ReefcoreError as error:  # torch puts the worker's traceback before its sentence
+        raise ReefcoreError(str(error).strip().rpartition(f"{ReefcoreError.__name__}: ")[2]) from None
 
 
 def _tensor(images: np.ndarray) -> torch.Tensor:
@@ -429,9 +452,7 @@ def _scores(fabric: Fabric, learner: Learner, held, recipe: Recipe, family: bool
     if isinstance(held, np.ndarray):
         batches = (_tensor(held[part]) for part in _cut(mine))
     else:
-        workers = min(len(os.sched_getaffinity(0)) - 1, 16)
-        loader = torch.utils.data.DataLoader(held, batch_sampler=_cut(mine), num_workers=workers)
-        batches = (x for x, _ in loader)
+        batches = _loaded(held, [[(0, place) for place in part] for part in _cut(mine)])
     parts = []
     for x in batches:
         with fabric.autocast():
@@ -455,6 +476,17 @@ def _macro_recall(y: np.ndarray, predicted: np.ndarray) -> float:
     n = np.bincount(y)
     hits = np.bincount(y[predicted == y], minlength=len(n))
     return float((hits[n > 0] / n[n > 0]).mean())
+
+
+def _digest(patches, parts, start: str | Path | None) -> str:
+    """Tell trainings apart by their patches, labels and first weights."""
+    digest = hashlib.sha256()
+    for positions, y in parts:
+        digest.update("\n".join(str(patches.ids[i]) for i in positions).encode() + y.tobytes())
+    if start:
+        with open(start, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 class _Progress:
@@ -496,29 +528,31 @@ class _Progress:
         """Go on from the file, where it is of the same training; another's is left to be overwritten."""
         if self.path is None or not self.path.exists():
             return
-        state, known = weights.read(self.path)
+        try:
+            state, known = weights.read(self.path)
+        except ReefcoreError as error:
+            logger.warning("%s This training starts from the beginning.", error)
+            return
         if known.get("what") != self.what:
             logger.warning("%s is of another training: this one starts from the beginning.", self.path.name)
             return
         parts: dict = {"learner": {}, "best": {}, "average": {}, "optimiser": {}}
         for key, value in state.items():
             part, _, rest = key.partition(".")
-            parts[part][rest] = value.to(fabric.device)
+            parts[part][rest] = value
         learner.load_state_dict(parts["learner"])
         self.best = parts["best"]
         if average:
             average.module.load_state_dict(parts["average"])
+        trained = [parameter for group in optimiser.param_groups for parameter in group["params"]]
         moments: dict = {}
         for key, value in parts["optimiser"].items():
             index, _, name = key.partition(".")
+            if value.ndim:  # the file has lost the memory format, and the fused kernel does not look at it
+                value = torch.empty_like(trained[int(index)]).copy_(value)
             moments.setdefault(int(index), {})[name] = value
         optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
         fabric.strategy.precision.load_state_dict(known["scaler"])
         self.history = [tuple(row) for row in known["history"]]
         self.best_epoch = known["best_epoch"]
         logger.info("%s goes on after epoch %d.", self.path.stem, self.epoch)
-
-    def clear(self, fabric: Fabric) -> None:
-        """Remove the file: the training is done."""
-        if self.path is not None and not fabric.global_rank:
-            self.path.unlink(missing_ok=True)

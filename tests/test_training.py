@@ -1,4 +1,4 @@
-"""A recipe learns what can be learnt, answers for every test point, and gives the same bytes twice."""
+"""A run answers for every test point, looks at none of them before, and gives the same bytes twice."""
 
 import dataclasses
 import subprocess
@@ -10,9 +10,12 @@ import pytest
 
 from reefcore import predictions, recipes, training
 from reefcore.errors import ReefcoreError
+from reefcore.patches import ArrayPatches
 
 torch = pytest.importorskip("torch")
-from reefcore import fitting  # noqa: E402
+
+GENERA = np.array(["Acropora", "Montipora", "Pavona", "Porites"])
+FAMILIES = dict(zip(GENERA, ["Acroporidae", "Acroporidae", "Agariciidae", "Poritidae"], strict=True))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -20,47 +23,41 @@ def one_thread():
     torch.set_num_threads(1)
 
 
-def small(name="resnet_tiny", **changes):
-    """Make a library recipe small enough for a test: 32 pixels and few epochs."""
+def small(name="vit", **changes):
+    """Change a sample recipe for a test: a shallow ViT, few epochs, every patch taken."""
     recipe = recipes.load(name)
-    args = {**recipe.model_args, **({"img_size": 32} if "img_size" in recipe.model_args else {})}
-    options = {"input_size": 32, "model_args": args, "epochs": 4, "batch_size": 16, "train_per_class": 0}
+    options = {"epochs": 2, "batch_size": 16, "train_per_class": 0, "min_per_class": 0}
+    options["model_args"] = recipe.model_args | {"depth": 1}
     return dataclasses.replace(recipe, **options | changes)
-
-
-def stripes(y, size=32, seed=0):
-    """Draw patches of stripes whose direction and colour say the class, under noise."""
-    rng = np.random.default_rng(seed)
-    row, column = np.mgrid[:size, :size]
-    directions = np.stack([np.sin(row), np.sin(column), np.sin((row + column) * 0.5), np.sin(row) * np.sin(column)])
-    x = 128 + 50 * directions[y][..., None] + rng.normal(0, 25, (len(y), size, size, 3))
-    x[..., 0] += 12 * (y[:, None, None] - 1.5)
-    return x.clip(0, 255).astype(np.uint8)
 
 
 @pytest.fixture(scope="module")
 def survey():
-    """Make annotations, splits and patches of four classes, one of them never trained on, one trained on once."""
+    """Make annotations, splits and patches of four genera, one of them never trained on, one trained on once."""
     rng = np.random.default_rng(0)
-    names = np.array(["Acropora", "Montipora", "Pavona", "Porites"])
     parts = np.repeat(["train", "val", "test"], [120, 30, 60])
     y = rng.integers(0, 3, len(parts))
     y[parts == "test"] = rng.integers(0, 4, 60)  # Porites is only in the test part
     y[(parts == "train") & (y == 2)] = 1
     y[0] = 2  # Pavona is trained on once
-    annotations = pd.DataFrame({"annotation_id": [f"{i:04d}" for i in range(len(y))], "label": names[y]})
+    pixels = np.clip(60 * y[:, None, None, None] + rng.normal(0, 40, (len(y), 32, 32, 3)), 0, 255).astype(np.uint8)
+    annotations = pd.DataFrame({"annotation_id": [f"{i:04d}" for i in range(len(y))], "label": GENERA[y]})
     ids = annotations["annotation_id"]
     splits = pd.concat(
         [pd.DataFrame({"annotation_id": ids, "scheme": scheme, "part": parts}) for scheme in ("S1", "S3")]
         + [pd.DataFrame({"annotation_id": ids[150:180], "scheme": "W", "part": "test"})]
     )
-    return annotations, splits, stripes(y), ids
+    return annotations, splits, ArrayPatches(pixels, ids)
 
 
 def run(survey, recipe, train_set="S3", **options):
-    annotations, splits, patches, ids = survey
-    options = {"annotations": annotations, "splits": splits, "patches": patches, "patch_ids": ids} | options
+    annotations, splits, patches = survey
+    options = {"annotations": annotations, "splits": splits, "patches": patches} | options
     return training.run(recipe, train_set, **options)
+
+
+def ids_of(splits, scheme, part):
+    return set(splits[(splits["scheme"] == scheme) & (splits["part"] == part)]["annotation_id"])
 
 
 def test_importing_training_leaves_torch_alone():
@@ -68,130 +65,143 @@ def test_importing_training_leaves_torch_alone():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["efficientnet_tiny", "resnet_tiny", "vit_tiny_sample"])
-def test_every_family_learns(name):
-    y = np.arange(160) % 4
-    recipe = small(name, epochs=12, lr=0.003)
-    fitted = fitting.fit(recipe, stripes(y), y, stripes(y, seed=1)[:40], y[:40], list("abcd"), seed=0)
-    scores = fitting.predict(fitted, stripes(y, seed=2))
-    assert scores.shape == (160, 4) and scores.dtype == np.float32 and np.allclose(scores.sum(axis=1), 1, atol=1e-5)
-    assert (scores.argmax(axis=1) == y).mean() > 0.8
-    history = fitted.history
-    assert history["loss"].iat[-1] < history["loss"].iat[0]
-    assert fitted.best_epoch == history["val_macro_recall"].idxmax() + 1
-
-
-def test_run_answers_every_test_point_with_scores(survey):
-    annotations, splits, _, _ = survey
-    table = run(survey, small())
-    assert table["run_id"].unique().tolist() == ["resnet_tiny-S3-S3", "resnet_tiny-S3-W"]
+def test_a_run_is_four_tables_and_a_model(survey):
+    annotations, splits, _ = survey
+    done = run(survey, small(), about={"notice": "made up"})
+    table = done.predictions
+    assert table["run_id"].unique().tolist() == ["vit-S3-S3", "vit-S3-W"]
     for scheme in ("S3", "W"):
-        wanted = splits[(splits["scheme"] == scheme) & (splits["part"] == "test")]["annotation_id"]
-        got = table[table["run_id"] == f"resnet_tiny-S3-{scheme}"]
-        assert sorted(got["annotation_id"]) == sorted(wanted)
+        answered = table[table["run_id"] == f"vit-S3-{scheme}"]["annotation_id"]
+        assert set(answered) == ids_of(splits, scheme, "test") and answered.is_unique
     truth = annotations.set_index("annotation_id")["label"]
     assert (table["y_true"] == table["annotation_id"].map(truth)).all()
     scores = table.filter(like="score:")
     assert scores.columns.tolist() == ["score:Acropora", "score:Montipora", "score:Pavona"]
     assert "Porites" in set(table["y_true"]) and "Porites" not in set(table["y_pred"])
     assert (table["y_pred"] == scores.columns.str.removeprefix("score:").to_numpy()[scores.to_numpy().argmax(1)]).all()
+    val = done.validation
+    assert set(val["run_id"]) == {"vit-S3-val"} and set(val["annotation_id"]) == ids_of(splits, "S3", "val")
+    assert list(val) == list(table) and (val["y_true"] == val["annotation_id"].map(truth)).all()
+    assert done.history["run"].tolist() == ["vit-S3"] * 2 and done.history["epoch"].tolist() == [1, 2]
+    facts = done.facts.iloc[0]
+    assert facts[["run", "recipe", "train_set", "seed", "epochs"]].tolist() == ["vit-S3", "vit", "S3", 0, 2]
+    assert facts["train_patches"] == 120 and facts["parameters"] == sum(
+        p.numel() for p in done.fitted.learner.parameters()
+    )
+    assert facts["best_epoch"] in (1, 2) and facts["seconds"] > 0 and facts["memory_mb"] > 50
+    assert facts["device"] in ("cpu", "cuda") and done.fitted.about == {"run": "vit-S3", "notice": "made up"}
+
+
+def test_nothing_of_the_test_part_is_seen_while_fitting(survey, tmp_path):
+    annotations, splits, patches = survey
+    done = run(survey, small())
+    test = annotations["annotation_id"].isin(ids_of(splits, "S3", "test") | ids_of(splits, "W", "test")).to_numpy()
+    shuffled = annotations.copy()
+    shuffled.loc[test, "label"] = np.random.default_rng(1).permutation(annotations["label"][test])
+    black = patches.array.copy()
+    black[test] = 0
+    other = run(survey, small(), annotations=shuffled, patches=ArrayPatches(black, patches.ids))
+    files = [d.fitted.save(tmp_path / str(i)).read_bytes() for i, d in enumerate((done, other))]
+    assert files[0] == files[1]
+    assert not done.predictions.equals(other.predictions)
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not(survey, tmp_path):
-    recipe = small(epochs=2, train_per_class=20, min_per_class=5)
+    recipe = small(train_per_class=20, min_per_class=5)
     files = []
     for seed in (0, 0, 1):
-        table = run(survey, recipe, "S1", seed=seed)
-        files.append(predictions.write(table, tmp_path / f"{len(files)}.parquet").read_bytes())
-    assert files[0] == files[1] != files[2]
+        done = run(survey, recipe, "S1", seed=seed)
+        path = predictions.write(done.predictions, tmp_path / f"{len(files)}.parquet")
+        files.append((path.read_bytes(), done.fitted.save(tmp_path / "c").read_bytes()))
+    assert files[0] == files[1] and files[0][0] != files[2][0] and files[0][1] != files[2][1]
+    assert set(done.predictions["run_id"]) == {"vit.seed1-S1-S1"} and done.facts["run"].item() == "vit.seed1-S1"
 
 
 def test_the_order_of_rows_does_not_matter(survey):
-    annotations, splits, patches, ids = survey
-    order = np.random.default_rng(1).permutation(len(ids))
-    other = (annotations.iloc[::-1], splits.sample(frac=1, random_state=0), patches[order], ids.to_numpy()[order])
-    recipe = small(epochs=1)
-    pd.testing.assert_frame_equal(run(survey, recipe, "S1"), run(other, recipe, "S1"))
+    annotations, splits, patches = survey
+    order = np.random.default_rng(1).permutation(len(patches.ids))
+    moved = ArrayPatches(patches.array[order], np.array(patches.ids)[order])
+    other = (annotations.iloc[::-1], splits.sample(frac=1, random_state=0), moved)
+    pd.testing.assert_frame_equal(run(survey, small(), "S1").predictions, run(other, small(), "S1").predictions)
+
+
+def test_families_are_learnt_alone_or_beside_genera(survey):
+    alone = run(survey, small("vit_family")).predictions
+    assert set(alone["run_id"]) == {"vit_family-S3-S3", "vit_family-S3-W"} and "Poritidae" in set(alone["y_true"])
+    assert alone.filter(like="score:").columns.tolist() == ["score:Acroporidae", "score:Agariciidae"]
+    both = run(survey, small("vit_two_heads"))
+    kinds = {name: part.dropna(axis=1) for name, part in both.predictions.groupby("run_id")}
+    assert set(kinds) == {f"vit_two_heads{kind}-S3-{test}" for kind in ("", ".family") for test in ("S3", "W")}
+    genus, family = kinds["vit_two_heads-S3-S3"], kinds["vit_two_heads.family-S3-S3"]
+    assert genus["y_true"].map(FAMILIES).tolist() == family["y_true"].tolist()
+    assert genus.filter(like="score:").shape[1] == 3 and family.filter(like="score:").shape[1] == 2
+    assert np.allclose(family.filter(like="score:").sum(axis=1), 1, atol=1e-5)
+    assert set(both.validation["run_id"]) == {"vit_two_heads-S3-val"}
+    with pytest.raises(ReefcoreError, match="the family of Turf is not known"):
+        training.families(["Acropora", "Turf"])
 
 
 def test_missing_parts_are_worked_around_and_said(survey, caplog):
-    annotations, splits, patches, ids = survey
-    recipe = small(epochs=1)
+    annotations, splits, patches = survey
+    recipe = small(epochs=1, warmup_epochs=0)
     no_val = splits[splits["part"] != "val"]
-    no_w = no_val[no_val["scheme"] != "W"]
-    assert run(survey, recipe, splits=no_w)["run_id"].unique().tolist() == ["resnet_tiny-S3-S3"]
-    few = run(survey, recipe, "S1", patches=patches[5:], patch_ids=ids[5:])
-    assert len(few) == 60 and "5 of 210 points of S1 have no patch" in caplog.text
-    with pytest.raises(ReefcoreError, match="none of S1 has test points"):
-        run(survey, recipe, "S1", splits=splits[splits["part"] != "test"])
-    with pytest.raises(ReefcoreError, match="not enough to train"):
-        run(survey, recipe, "S1", splits=splits[splits["part"] != "train"])
-    with pytest.raises(ReefcoreError, match="training set 'S9'"):
-        run(survey, recipe, "S9")
-    with pytest.raises(ReefcoreError, match="210 patches but 209 ids"):
-        run(survey, recipe, patch_ids=ids[1:])
-    with pytest.raises(ReefcoreError, match="no label"):
-        run(survey, recipe, annotations=annotations[:100])
+    done = run(survey, recipe, splits=no_val[no_val["scheme"] != "W"])
+    assert done.predictions["run_id"].unique().tolist() == ["vit-S3-S3"]
+    assert done.validation.empty and list(done.validation) == list(done.predictions)
+    few = run(survey, recipe, "S1", patches=ArrayPatches(patches.array[5:], patches.ids[5:]))
+    assert len(few.predictions) == 60 and few.facts["train_patches"].item() == 115
+    assert "5 of 210 points of S1 have no patch" in caplog.text
+    for options, said in (
+        ({"splits": splits[splits["part"] != "test"]}, "none of S1 has test points"),
+        ({"splits": splits[splits["part"] != "train"]}, "not enough for vit"),
+        ({"train_set": "S9"}, "training set 'S9'"),
+        ({"annotations": annotations[:100]}, "110 points of the splits have no label"),
+    ):
+        with pytest.raises(ReefcoreError, match=said):
+            run(survey, recipe, **{"train_set": "S1"} | options)
 
 
-def test_a_loss_that_is_not_finite_stops_with_a_sentence():
-    y = np.arange(64) % 4
-    with pytest.raises(ReefcoreError, match="not finite"):
-        fitting.fit(small(optimiser="sgd", lr=1e9, schedule="constant"), stripes(y), y, stripes(y), y, list("abcd"))
+def test_common_classes_are_capped_in_training_and_validation(survey, monkeypatch):
+    from reefcore import fitting
 
-
-def test_a_model_that_timm_cannot_build_stops_with_a_sentence():
-    y = np.arange(8) % 2
-    for changes in ({"model": "no_such_net"}, {"model_args": {"no_such_option": 1}}):
-        with pytest.raises(ReefcoreError, match="timm cannot build"):
-            fitting.fit(small(**changes), stripes(y), y, stripes(y)[:0], y[:0], list("ab"))
-
-
-def test_torch_is_left_as_it_was():
-    torch.manual_seed(3)
-    before = torch.random.get_rng_state()
-    y = np.arange(8) % 2
-    fitting.fit(small(epochs=1, warmup_epochs=0), stripes(y), y, stripes(y)[:0], y[:0], list("ab"), seed=9)
-    assert torch.equal(before, torch.random.get_rng_state())
-    assert torch.get_num_threads() == 1 and not torch.are_deterministic_algorithms_enabled()
-
-
-def test_augmentation_gives_all_eight_positions_of_a_square_and_bounded_gains():
-    recipe = small(colour_jitter=0.0)
-    x = torch.from_numpy(stripes(np.zeros(1, int), seed=5)).permute(0, 3, 1, 2).float().repeat(200, 1, 1, 1)
-    out = fitting._augmented(x, recipe, np.random.default_rng(0))
-    expected = {np.rot90(a, k, (1, 2)).tobytes() for a in (x[0].numpy(), x[0].numpy()[:, :, ::-1]) for k in range(4)}
-    assert {patch.numpy().tobytes() for patch in out} == expected
-    tinted = small(colour_jitter=0.2, horizontal_flip=False, vertical_flip=False, rotate_90=False)
-    pixels = fitting._normalised(x.byte(), tinted)
-    back = fitting._augmented(pixels, tinted, np.random.default_rng(0))
-    mean, std = (torch.tensor(v).view(1, 3, 1, 1) * 255 for v in (tinted.mean, tinted.std))
-    gain = ((back * std + mean) / x.clamp(min=1)).mean(dim=(2, 3))
-    assert gain.min() > 0.8**2 - 0.01 and gain.max() < 1.2**2 + 0.01 and gain.std() > 0.1
-
-
-def test_rare_classes_are_repeated_and_common_ones_are_capped():
-    y = np.repeat([0, 1, 2], [50, 3, 1])
-    drawn = fitting._epoch(y, small(min_per_class=10), np.random.default_rng(0))
-    assert np.bincount(y[drawn]).tolist() == [50, 10, 10]
-    frame = pd.DataFrame({"annotation_id": [f"{i:02d}" for i in range(54)], "label": y})
+    annotations, given, fit = survey[0], [], fitting.fit
+    monkeypatch.setattr(fitting, "fit", lambda *values, **options: given.append(values) or fit(*values, **options))
+    run(survey, small(train_per_class=20, val_per_class=2))
+    _, _, (train, y), (val, val_y), classes = given[0]
+    assert np.bincount(y).tolist() == [20, 20, 1] and np.bincount(val_y).tolist() == [2, 2, 2]
+    assert train.max() < 120 <= val.min() and val.max() < 150  # the test part begins at 150
+    labels = annotations["label"].to_numpy()
+    assert (labels[train] == np.array(classes)[y]).all() and (labels[val] == np.array(classes)[val_y]).all()
+    frame = annotations.assign(patch=0)
     kept = training._capped(frame, 5, np.random.default_rng(0))
-    assert (
-        kept["label"].value_counts().sort_index().tolist() == [5, 3, 1]
-        and kept["annotation_id"].is_monotonic_increasing
-    )
+    assert set(kept["label"].value_counts()) == {5} and kept["annotation_id"].is_monotonic_increasing
+    assert len(training._capped(frame, 0, np.random.default_rng(0))) == len(frame)
 
 
-def test_the_learning_rate_warms_up_and_ends_near_zero():
-    recipe = small(epochs=10, warmup_epochs=2)
-    factors = [fitting._schedule(recipe, step, 100) for step in range(100)]
-    assert factors[0] < 0.1 and factors[20] == 1.0 and factors[99] < 0.01
-    assert np.all(np.diff(factors[:20]) > 0) and np.all(np.diff(factors[20:]) < 0)
+def test_what_a_killed_run_goes_on_from_stays_until_it_has_answered(survey, tmp_path, monkeypatch):
+    from reefcore import fitting
+
+    resume = tmp_path / "resume"
+    expected = run(survey, small(), resume=resume).predictions
+    assert not resume.exists()
+    predict = fitting.predict
+    monkeypatch.setattr(fitting, "predict", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(survey, small(), resume=resume)
+    monkeypatch.setattr(fitting, "predict", predict)
+    monkeypatch.setattr(fitting.learners.Classifier, "forward", lambda *given: 1 / 0)  # nothing is learnt any more
+    pd.testing.assert_frame_equal(run(survey, small(), resume=resume).predictions, expected)
+    assert not resume.exists()
 
 
-def test_patches_of_another_size_are_resized():
-    x = np.full((3, 48, 48, 3), 77, np.uint8)
-    assert fitting._resized(x, 32).shape == (3, 3, 32, 32) and (fitting._resized(x, 32) == 77).all()
+def test_pretraining_leaves_test_patches_out(survey):
+    _, splits, patches = survey
+    recipe = dataclasses.replace(small("mae_pretraining", epochs=1, warmup_epochs=0), train_per_class=2)
+    done = training.pretrain(recipe, patches, splits)
+    assert done.facts["train_patches"].item() == 80 and done.facts["run"].item() == "mae_pretraining"
+    every = training.pretrain(dataclasses.replace(recipe, train_per_class=0), patches, splits)
+    assert every.facts["train_patches"].item() == 150
+    assert "patch_embed.proj.weight" in done.fitted.learner.encoder_state()
 
 
 class TestPredictions:
