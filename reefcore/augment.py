@@ -121,3 +121,27 @@ def seed_all(*key: int) -> None:
     random.seed(int(state[0]))
     np.random.seed(int(state[1]))
     torch.manual_seed(int(state[2]))
+
+
+def shown(recipe: Recipe, images: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Give patches as a model sees them after a recipe's augmentation, made visible again.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    images : ndarray of uint8, shape (n, size, size, 3)
+        An even number; mixup and cutmix mix the first with the last, and so on.
+    seed : int
+
+    Returns
+    -------
+    ndarray of uint8, shape (n, size, size, 3)
+    """
+    augmentation = Augmentation(recipe, 2)
+    seed_all(seed)
+    if augmentation.image_wise:
+        images = np.stack([augmentation.image(image) for image in images])
+    x = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2)
+    x, _ = augmentation.batch(x, torch.arange(len(images)) % 2)
+    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (recipe.mean, recipe.std))
+    return ((x * std + mean) * 255).round().clamp(0, 255).byte().permute(0, 2, 3, 1).contiguous().numpy()

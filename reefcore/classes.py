@@ -7,9 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from reefcore import curation, metrics, taxonomy
+from reefcore import curation, metrics, published, taxonomy
 from reefcore.errors import ReefcoreError
-from reefcore.files import share
 from reefcore.review import wilson
 from reefcore.tables import among, positions
 
@@ -84,7 +83,7 @@ def train_counts(splits: pd.DataFrame, annotations: pd.DataFrame, run: str) -> p
         )
     where = positions(train, annotations["annotation_id"])
     counts = annotations["label"].iloc[where[where >= 0]].value_counts()
-    families = counts.groupby(family_of(counts.index).reindex(counts.index).to_numpy()).sum()
+    families = counts.groupby(taxonomy.family_of(counts.index).reindex(counts.index).to_numpy()).sum()
     return pd.concat([counts, families[~families.index.isin(counts.index)]])
 
 
@@ -126,16 +125,9 @@ def per_class(rows: pd.DataFrame, counts: pd.Series) -> pd.DataFrame:
     return table.sort_values(["train", "label"], ascending=[False, True], ignore_index=True)
 
 
-def family_of(labels: Iterable[str]) -> pd.Series:
-    """Give the family of each genus, by label; a family, and a label of no known family, stands for itself."""
-    taxa = taxonomy.taxa()
-    known = dict(zip(taxa["taxon"], taxa["family"], strict=True))
-    return pd.Series({label: known.get(label, label) for label in labels}, dtype="str")
-
-
 def to_families(rows: pd.DataFrame) -> pd.DataFrame:
     """Put the families of the true and predicted genera in their place; scores are left out."""
-    family = family_of(pd.concat([rows["y_true"], rows["y_pred"]]).unique())
+    family = taxonomy.family_of(pd.concat([rows["y_true"], rows["y_pred"]]).unique())
     kept = rows[["run_id", "annotation_id"]]
     return kept.assign(**{name: rows[name].map(family).astype("str") for name in ("y_true", "y_pred")})
 
@@ -151,7 +143,7 @@ def matrix(rows: pd.DataFrame) -> pd.DataFrame:
 
 def by_family(labels: Iterable[str]) -> pd.Series:
     """Order classes in blocks of one family, the largest block first; the value is the family."""
-    family = family_of(sorted(labels))
+    family = taxonomy.family_of(sorted(labels))
     order = pd.DataFrame({"family": family, "size": family.map(family.value_counts())})
     return order.sort_values(["size", "family"], ascending=[False, True], kind="stable")["family"]
 
@@ -191,7 +183,7 @@ def within_family(rows: pd.DataFrame) -> pd.DataFrame:
         first, then each family with two classes or more; NaN without errors.
     """
     cells = metrics.confusion(rows["y_true"], rows["y_pred"])
-    family = family_of(cells.index).to_numpy()
+    family = taxonomy.family_of(cells.index).to_numpy()
     same = family[:, None] == family
     wrong = cells.to_numpy() * ~np.eye(len(cells), dtype=bool)
     spread = _spread(cells.to_numpy())
@@ -219,7 +211,7 @@ def named_pairs(rows: pd.DataFrame) -> pd.DataFrame:
         other), ``share`` of the errors and the share ``expected`` (see `within_family`), and ``rank`` of the pair among
         all by ``confused``; NA where neither occurs or neither is mistaken.
     """
-    printed = pd.read_csv(share("data", "published", "confusions.csv"))
+    printed = published.confusions()
     cells = metrics.confusion(rows["y_true"], rows["y_pred"])
     names = sorted({*cells.index, *printed["first"], *printed["second"]})
     counts = cells.reindex(index=names, columns=names, fill_value=0).to_numpy()
@@ -264,7 +256,7 @@ def two_heads(predictions: pd.DataFrame, annotations: pd.DataFrame, n: int = 100
         percent; NaN where the run is not there.
     """
     lines = []
-    for line in pd.read_csv(share("data", "published", "two_heads.csv")).itertuples():
+    for line in published.two_heads().itertuples():
         run, level = TWO_HEADS[line.model, line.level]
         rows, values = predictions[predictions["run_id"] == run], [np.nan] * 3
         if len(rows):

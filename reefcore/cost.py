@@ -8,7 +8,6 @@ from dataclasses import replace
 import pandas as pd
 
 from reefcore import recipes, taxonomy
-from reefcore.classes import family_of
 from reefcore.errors import ReefcoreError
 from reefcore.recipes import Recipe
 
@@ -47,7 +46,7 @@ def of(recipe: Recipe) -> dict[str, int]:
 
         size = replace(size, model="CLIP", model_args=open_clip.get_model_config(BUILT_AS[recipe.model]))
     with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
-        learner = learners.build(size, taxa, families=dict(family_of(taxa))).train()
+        learner = learners.build(size, taxa, families=taxonomy.family_of(taxa).to_dict()).train()
         x = torch.empty(recipe.batch_size, 3, recipe.input_size, recipe.input_size)
         learner(x, None) if recipe.task == "masked" else learner.logits(x)
     trained = sum(part.numel() for part in learner.parameters() if part.requires_grad)

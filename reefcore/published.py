@@ -127,3 +127,13 @@ def texts(prefix: str) -> dict[str, float]:
     """Return the figures of the text whose names start with ``prefix/``, without it."""
     found = _text()[_text().index.str.startswith(prefix + "/")]
     return {name.removeprefix(prefix + "/"): float(value) for name, value in found.items()}
+
+
+def confusions() -> pd.DataFrame:
+    """Return the pairs of genera that the paper names as hard to tell apart: ``first``, ``second``, ``section``."""
+    return pd.read_csv(share("data", "published", "confusions.csv"))
+
+
+def two_heads() -> pd.DataFrame:
+    """Return what the authors print of heads for genus, family or both: ``model``, ``level``, ``recall_pct``."""
+    return pd.read_csv(share("data", "published", "two_heads.csv"))

@@ -59,21 +59,6 @@ def name_of(recipe: str, train_set: str, seed: int = 0) -> str:
     return f"{recipe}.seed{seed}-{train_set}" if seed else f"{recipe}-{train_set}"
 
 
-def families(genera) -> dict[str, str]:
-    """Give the family of each genus (Fungiidae is its own), from the taxa known offline.
-
-    Raises
-    ------
-    ReefcoreError
-        Where a genus is not among them.
-    """
-    known = taxonomy.taxa()
-    of = dict(zip(known["taxon"], known["family"].where(known["rank"] == "genus", known["taxon"]), strict=True))
-    if stray := [genus for genus in genera if genus not in of]:
-        raise ReefcoreError(f"the family of {', '.join(stray)} is not known", do="see data/taxonomy/coral_taxa.csv")
-    return {genus: of[genus] for genus in genera}
-
-
 def run(
     recipe: Recipe,
     train_set: str,
@@ -122,7 +107,7 @@ def run(
             do="make the splits of these annotations again",
         )
     wanted = wanted.assign(label=labels)
-    family = families(sorted(set(labels))) if recipe.task in ("family", "genus_family") else None
+    family = taxonomy.family_of(sorted(set(labels))) if recipe.task in ("family", "genus_family") else None
     if recipe.task == "family":
         wanted["label"] = wanted["label"].map(family)
 
@@ -154,7 +139,7 @@ def run(
         classes,
         seed=int(_generator(seed, recipe.name, train_set, "fit").integers(2**31)),
         threads=threads,
-        families=family,
+        families=None if family is None else family.to_dict(),
         start=start,
         resume=resume,
         about={"run": name, **(about or {})},

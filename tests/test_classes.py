@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reefcore import classes, patches
+from reefcore import classes, patches, taxonomy
 from reefcore.errors import ReefcoreError
 
 # Favites and Goniastrea are Merulinidae, Porites Poritidae
@@ -85,7 +85,7 @@ def test_the_most_frequent_confusions_come_first():
 
 
 def test_families_of_families_and_of_strangers_are_themselves():
-    assert classes.family_of(["Fungiidae", "Turf algae", "Porites"]).tolist() == [
+    assert taxonomy.family_of(["Fungiidae", "Turf algae", "Porites"]).tolist() == [
         "Fungiidae",
         "Turf algae",
         "Poritidae",

@@ -12,7 +12,7 @@ from reefcore.figures.charts import (
 )
 from reefcore.figures.colours import colour_neighbours, resolution_scatter, source_colours, source_densities
 from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
-from reefcore.figures.results import class_weights, forest, matrices, results_table
+from reefcore.figures.results import class_weights, forest, learning, matrices, results_table
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
 from reefcore.figures.tree import taxon_tree
@@ -30,6 +30,7 @@ __all__ = [
     "forest",
     "funnel",
     "kept_again",
+    "learning",
     "long_tail",
     "matrices",
     "pair_agreement",

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, Shown, canvas
+from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RED, Shown, canvas
 
 DIVERGING = LinearSegmentedColormap.from_list("orange-blue", [ORANGE, "white", BLUE])
 
@@ -157,4 +157,28 @@ def class_weights(table: pd.DataFrame) -> Figure:
         axes.plot(rows["count"], rows["weight"], marker, ls="-", lw=1, ms=4, color=colour, label=f"beta {beta:g}")
     axes.set(xscale="log", yscale="log", xlabel="training points of the class (log scale)", ylabel="weight (log scale)")
     axes.legend(fontsize=8)
+    return figure
+
+
+def learning(history: pd.DataFrame) -> Figure:
+    """Draw how trainings went: loss and validation macro recall by epoch, one line each.
+
+    Parameters
+    ----------
+    history : DataFrame
+        ``model``, ``epoch``, ``loss``, ``val_macro_recall`` (fraction).
+    """
+    figure, _ = canvas(8.5, 3.4)
+    figure.clear()
+    panels = figure.subplots(1, 2)
+    styles = [(colour, marker) for marker in MARKERS for colour in (BLUE, ORANGE, GREEN, RED)]
+    for (model, rows), (colour, marker) in zip(history.groupby("model", sort=False), styles, strict=False):
+        options = {"color": colour, "marker": marker, "ms": 4, "lw": 1}
+        panels[0].plot(rows["epoch"], rows["loss"], **options, label=model)
+        panels[1].plot(rows["epoch"], 100 * rows["val_macro_recall"], **options)
+    panels[0].set(xlabel="epoch", ylabel="training loss")
+    panels[1].set(xlabel="epoch", ylabel="validation macro recall (%)", ylim=(0, None))
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside right upper", fontsize=8)
     return figure

@@ -32,6 +32,13 @@ def taxa() -> pd.DataFrame:
     return coral_taxa().copy()
 
 
+def family_of(labels) -> pd.Series:
+    """Give the family of each genus, by label; a family, and a label of no known family, stands for itself."""
+    known = coral_taxa()
+    families = dict(zip(known["taxon"], known["family"], strict=True))
+    return pd.Series({label: families.get(label, label) for label in labels}, dtype="str")
+
+
 def ocean_of(realm: str | None) -> str | None:
     """Tell whose coral fauna a MEOW realm has: ``'Atlantic'`` or ``'Indo-Pacific'``; None where it is unknown."""
     if realm is None or pd.isna(realm):
