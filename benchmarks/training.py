@@ -78,9 +78,11 @@ def _training(recipe, n: int):
         model = model.to(device, memory_format=torch.channels_last).train()
         skip = model.no_weight_decay() if hasattr(model, "no_weight_decay") else ()
         if recipe.layer_decay < 1:
-            groups = param_groups_layer_decay(model, recipe.weight_decay, skip, recipe.layer_decay)
+            groups = param_groups_layer_decay(
+                model, recipe.weight_decay, no_weight_decay_list=skip, layer_decay=recipe.layer_decay
+            )
         else:
-            groups = param_groups_weight_decay(model, recipe.weight_decay, skip)
+            groups = param_groups_weight_decay(model, recipe.weight_decay, no_weight_decay_list=skip)
         optimiser = torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, fused=True)
         steps = n // recipe.batch_size
         schedule = CosineLRScheduler(
