@@ -122,8 +122,8 @@ def _patches(profile: Profile, folder: Path, workers: int) -> None:
     points = read_parquet(folder / "annotations.parquet").drop_duplicates("annotation_id")
     points = points[among(points["annotation_id"], used)].sort_values("annotation_id", kind="stable")
     if profile.shards:
-        manifest, skipped = shards.write(points, folder / "photos", profile.crop, folder / "shards", workers)
-        kept = manifest[["annotation_id"]]
+        _, skipped = shards.write(points, folder / "photos", profile.crop, folder / "shards", workers)
+        kept = pd.DataFrame({"annotation_id": shards.ShardPatches(folder / "shards").ids})
     else:
         pixels, skipped = patches.cut(points, folder / "photos", profile.crop, workers)
         with atomic(folder / "patches.npy") as temporary:
