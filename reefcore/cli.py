@@ -381,10 +381,11 @@ def _train(options) -> None:
     if options.commands:
         print(launch.commands(options.recipes, options.scheme or [], options.profile))
         return
-    _log(logging.INFO)
+    first = not steps.rank()  # of several processes, one speaks
+    _log(logging.INFO if first else logging.WARNING)
     for name in names:
         record = steps.ensure(profile, project.folder, name, options.workers)
-        for output in record.get("outputs", ()):
+        for output in record["outputs"] if first else ():
             print(project.folder / output)
 
 

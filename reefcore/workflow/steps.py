@@ -10,13 +10,14 @@ import os
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from reefcore import recipes
+from reefcore import profiles, recipes
 from reefcore.errors import ReefcoreError
 from reefcore.files import atomic, read_parquet, write_json, write_parquet
 from reefcore.parallel import pool
@@ -29,6 +30,11 @@ logger = logging.getLogger(__name__)
 TRAINED = ("predictions", "validation", "history", "runs")  # tables of which each run makes its part
 SURVEY = ("annotations.parquet", "sources.parquet", "images.parquet", "reviews.parquet")
 WORKERS = 2  # processes at a time where nobody says otherwise: the two cores this project is sized for
+
+
+def rank() -> int | None:
+    """Return which of the processes of torchrun this is, or None where it is alone."""
+    return int(os.environ["RANK"]) if int(os.environ.get("WORLD_SIZE", 1)) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -148,16 +154,17 @@ def _train(profile: Profile, folder: Path, workers: int) -> None:
     # What others start from comes first, and those that wait for it last.
     runs = sorted(_runs(profile), key=lambda run: (run.train_set != "", run.starts_from != ""))
     stale = [run.name for run in runs if not is_fresh(profile, folder, run.name)]
-    workers = 1 if profile.kind == "full" else workers  # each run fills the machine: GPUs, and workers that read
-    if workers == 1 or len(stale) < 2:
+    # In full size each run fills the machine, and under torchrun all processes are needed for each.
+    if workers == 1 or len(stale) < 2 or profile.kind == "full" or rank() is not None:
         for name in stale:
             ensure(profile, folder, name, 1)
         return
     with pool(min(workers, len(stale))) as processes:
-        jobs = [processes.submit(ensure, profile, folder, name, 1) for name in stale]
+        jobs = {processes.submit(ensure, profile, folder, name, 1): name for name in stale}
         try:
-            for job in jobs:
+            for done, job in enumerate(as_completed(jobs), start=1):
                 job.result()
+                logger.info("Trained %s (%d of %d).", jobs[job], done, len(jobs))
         except BaseException:
             processes.shutdown(wait=False, cancel_futures=True)
             raise
@@ -451,19 +458,20 @@ def ensure(profile: Profile, folder: Path, name: str, workers: int = WORKERS) ->
     step, wanted, path = plan(profile)[name], key(profile, folder, name), record_path(folder, name)
     if record := keys.fresh(path, folder, wanted):
         return record
-    together = int(os.environ.get("WORLD_SIZE", 1)) > 1
     # Training makes its runs itself, several at a time; what they need is made before.
     for need in ("patches",) if step.build is _train else step.needs:
-        if together and not is_fresh(profile, folder, need):
+        if rank() is not None and need not in runs(profile) and not is_fresh(profile, folder, need):
             raise ReefcoreError(
-                f"{name} needs the step {need}, which is not up to date and is no work for many processes",
+                f"the {need} that {name} needs are not up to date, and are no work for many processes",
                 folder,
-                f"make it first: reefcore prepare {need} --profile {profile.path}",
+                f"make them first, without torchrun: reefcore prepare patches --profile {profiles.given(profile)}",
             )
         ensure(profile, folder, need, workers)
-    if together and int(os.environ["RANK"]):  # all processes work, the first keeps the record
+    if rank():  # all processes work, the first keeps the record; what starts from this needs its checkpoint
         step.build(profile, folder, workers)
-        return {}
+        while not (record := keys.fresh(path, folder, wanted)):
+            time.sleep(0.2)
+        return record
     with keys.locked(path.with_suffix(".lock")):
         if record := keys.fresh(path, folder, wanted):
             return record
