@@ -297,8 +297,8 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
     -------
     DataFrame
         One row per run and test set: ``run``, ``row`` (of the published tables), ``state`` (up to date, stale, not
-        trained, own: of another recipe), ``test``, ``macro_recall``, ``accuracy``, ``n``, ``epochs``, ``seconds``,
-        ``device``.
+        trained, own: of a recipe or seed that the profile does not have), ``test``, ``macro_recall``, ``accuracy``,
+        ``n``, ``epochs``, ``seconds`` (of training), ``device``.
     """
     from reefcore import metrics
 
@@ -312,8 +312,8 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
             rows.append(row)
             continue
         row["state"] = "own" if run is None else "up to date" if is_fresh(profile, folder, name) else "stale"
-        facts = read_parquet(folder / "runs" / f"{name}.parquet").iloc[0]
-        row |= {key: facts[key] for key in ("epochs", "seconds", "device")}
+        if (facts := folder / "runs" / f"{name}.parquet").exists():  # not of a run that was killed while it wrote
+            row |= read_parquet(facts, ["epochs", "seconds", "device"]).iloc[0].to_dict()
         table = read_parquet(folder / "predictions" / f"{name}.parquet", ["run_id", "y_true", "y_pred"])
         for run_id, answers in table.groupby("run_id"):
             score = metrics.score(answers["y_true"], answers["y_pred"])
@@ -477,8 +477,9 @@ def ensure(profile: Profile, folder: Path, name: str, workers: int = WORKERS) ->
             return record
         logger.info("Making %s (%s).", name, profile.name)
         path.unlink(missing_ok=True)
-        for output in step.outputs:  # what a killed process left half written
-            for left in (folder / output).parent.glob(f".{Path(output).stem}.*.tmp*"):
+        places = [folder / output for output in (*step.outputs, f"progress/{name}.safetensors")]
+        for place in (*places, path):  # what a killed process left half written
+            for left in place.parent.glob(f".{place.stem}.*.tmp*"):
                 left.unlink(missing_ok=True)
         began = time.perf_counter()
         step.build(profile, folder, workers)
