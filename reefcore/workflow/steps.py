@@ -233,8 +233,15 @@ class Run:
 @functools.cache
 def _runs(profile: Profile) -> tuple[Run, ...]:
     """List the runs of a profile, and the pretraining they start from."""
-    found = []
+    found, library = [], recipes.names()
     for name in profile.recipes:
+        stem = Path(name).stem
+        if Path(name).suffix and (stem in library or not re.fullmatch(r"\w+", stem)):
+            raise ReefcoreError(
+                "a recipe of one's own needs a name of its own, of letters, digits and _", name, "rename the file"
+            )
+        if [Path(other).stem for other in profile.recipes].count(stem) > 1:
+            raise ReefcoreError(f"two recipes have the name {stem}", name, "rename the file, or name it once")
         recipe = recipes.load(name, profile.kind, profile.recipe_changes)
         if recipe.task == "masked":
             found.append(Run(name, ""))
@@ -270,24 +277,35 @@ def asked(profile: Profile, names: list[str], train_sets: list[str] | None, seed
         One whose plan has these runs.
     names : list of str
         Of the runs; ``["train"]`` for everything.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a recipe or training set is not known, a recipe is not trained on any of these sets, or a file cannot give
+        a run its name.
     """
     if unknown := [name for name in train_sets or () if name not in TRAIN_SETS]:
         raise ReefcoreError(f"there is no training set {unknown[0]!r}", do=f"choose from {', '.join(TRAIN_SETS)}")
     if not (names or train_sets or seed):
         return profile, ["train"]
-    wanted = tuple(names) or profile.recipes
-    for name in names:
-        if Path(name).suffix and Path(name).stem in recipes.names():
-            raise ReefcoreError("a recipe of the library has this name", name, "rename the file")
-    sets = tuple(train_sets or TRAIN_SETS)
+    wanted = tuple(dict.fromkeys(names)) or profile.recipes
+    sets = tuple(train_sets or (TRAIN_SETS if names else profile.train_sets))
     seeds = {f"{Path(name).stem}-{one}": seed + 1 for name in wanted for one in sets}
     other = dataclasses.replace(profile, recipes=wanted, train_sets=sets, seeds=seeds)
-    found = [run.name for run in _runs(other) if run.seed == seed or not run.train_set]
+    # A pretraining has one seed and no training set; one that a run starts from is trained with that run.
+    pretraining = not (train_sets or seed)
+    found = [run for run in _runs(other) if (run.seed == seed if run.train_set else pretraining)]
+    for name in wanted if names else ():
+        if any(run.recipe == name for run in found):
+            continue
+        recipe = recipes.load(name, profile.kind)
+        if recipe.task == "masked":
+            raise ReefcoreError(f"{name} is a pretraining, without training sets and seeds", do="leave them out")
+        known = ", ".join(recipe.schemes) or "nothing"
+        raise ReefcoreError(f"{name} is trained on {known}, not on {', '.join(sets)}", do="choose from its sets")
     if not found:
-        raise ReefcoreError(
-            f"{', '.join(wanted)} is not trained on {', '.join(sets)}", do="see schemes in `reefcore recipes show`"
-        )
-    return other, found
+        raise ReefcoreError(f"no recipe of the profile {profile.name} is trained on {', '.join(sets)}")
+    return other, [run.name for run in found]
 
 
 def results(profile: Profile, folder: Path) -> pd.DataFrame:
