@@ -379,7 +379,7 @@ def _train(options) -> None:
     project = workflow.open(options.profile)
     profile, names = steps.asked(project.profile, options.recipes, options.scheme, options.seed)
     if options.commands:
-        print(launch.commands(options.recipes, options.scheme or [], options.profile))
+        print(launch.commands(options.recipes, options.scheme or [], options.profile, options.seed))
         return
     first = not steps.rank()  # of several processes, one speaks
     _log(logging.INFO if first else logging.WARNING)
