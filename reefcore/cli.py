@@ -363,11 +363,15 @@ def _prepare(options) -> None:
     from reefcore.workflow import steps
 
     project = workflow.open(options.profile)
+    plan, trainings = steps.plan(project.profile), steps.runs(project.profile)
+    if unknown := [name for name in options.steps if name not in plan]:
+        known = [name for name in plan if name not in trainings]
+        raise ReefcoreError(f"there is no step {unknown[0]!r}", do=f"choose from {', '.join(known)}")
+    _log(logging.INFO)
     for name in options.steps:
-        if name not in (plan := steps.plan(project.profile)):
-            raise ReefcoreError(f"there is no step {name!r}", do=f"choose from {', '.join(plan)}")
-        _log(logging.INFO)
         steps.ensure(project.profile, project.folder, name, options.workers)
+        for output in plan[name].outputs:
+            print(project.folder / output)
 
 
 def _train(options) -> None:

@@ -343,7 +343,7 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
                 | {"n": len(answers)}
             )
     columns = ["run", "row", "state", "test", "macro_recall", "accuracy", "n", "epochs", "seconds", "device"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=columns).astype({"n": "Int64", "epochs": "Int64"})
 
 
 @functools.cache
