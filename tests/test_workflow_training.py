@@ -182,7 +182,7 @@ def test_another_seed_is_another_run_beside_the_others(here, smoke, reefcore, li
         (["train", "one.yaml", "more/one.yaml"], "one.yaml: two recipes have the name one; rename .*"),
         (
             ["prepare", "patch"],
-            "there is no step 'patch'; choose from data, covariates, curate, candidates, splits, patches, train, metrics",
+            "there is no step 'patch'; choose from data, [a-z, ]*, patches, train, metrics",
         ),
     ],
 )
@@ -245,15 +245,16 @@ def test_a_trained_model_answers_for_annotations_and_photos(here, reefcore):
     assert reefcore("predict", "points.parquet", str(source), "--force", profile=None)[0] == 2  # not a checkpoint
 
 
-def test_a_killed_training_goes_on_and_ends_as_one_that_was_not(here, reefcore):
-    (here / "long.yaml").write_text("extends: vit\nsample: {train_per_class: 4}\n")
-    changes = yaml.safe_load((here / "tiny.yaml").read_text())
-    changes["recipe_changes"] = changes["recipe_changes"] | {"epochs": 30}
-    (here / "long_profile.yaml").write_text(yaml.safe_dump(changes))
+def test_a_killed_training_goes_on_and_ends_as_one_that_was_not(here, smoke, reefcore):
+    (here / "long.yaml").write_text("extends: vit\n")
+    changes = smoke.profile.recipe_changes | {"train_per_class": 4, "epochs": 30}
+    profile = write_profile(here, smoke, "many_epochs", recipe_changes=changes)
     command = ["train", "long.yaml", "--scheme", "S3"]
-    progress, answers = (here / "data" / kind / f"long-S3.{end}" for kind, end in PLACES)
+    progress, answers = here / "data/progress/long-S3.safetensors", here / "data/predictions/long-S3.parquet"
+    outputs = [here / f"data/{kind}/long-S3.parquet" for kind in ("predictions", "validation")]
+    outputs.append(here / "data/checkpoints/long-S3.safetensors")
     process = subprocess.Popen(
-        [sys.executable, "-m", "reefcore", *command, "--profile", "long_profile.yaml"],
+        [sys.executable, "-m", "reefcore", *command, "--profile", profile],
         stderr=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": str(TOP), "OMP_NUM_THREADS": "1"},
     )
@@ -264,19 +265,14 @@ def test_a_killed_training_goes_on_and_ends_as_one_that_was_not(here, reefcore):
     assert process.wait() == -signal.SIGKILL and progress.exists() and not answers.exists()
     left = progress.with_name(f".{progress.stem}.1.tmp.safetensors")  # as if killed while it wrote
     left.touch()
-    code, _, err = reefcore(*command, profile="long_profile.yaml")
+    code, _, err = reefcore(*command, profile=profile)
     epoch = re.search(r"long-S3 goes on after epoch (\d+)\.", err)
     assert code == 0 and epoch and 1 <= int(epoch[1]) < 30
     assert not progress.exists() and not left.exists() and not list((here / "data").rglob(".*.tmp*"))
-    resumed = {kind: next((here / "data" / kind).glob("long-S3.*")).read_bytes() for kind in SAME}
+    resumed = [path.read_bytes() for path in outputs]
     answers.unlink()
-    assert "goes on" not in reefcore(*command, profile="long_profile.yaml")[2]
-    undisturbed = {kind: next((here / "data" / kind).glob("long-S3.*")).read_bytes() for kind in SAME}
-    assert resumed == undisturbed
-
-
-PLACES = (("progress", "safetensors"), ("predictions", "parquet"))
-SAME = ("predictions", "validation", "checkpoints")
+    assert "goes on" not in reefcore(*command, profile=profile)[2]
+    assert [path.read_bytes() for path in outputs] == resumed
 
 
 def commands(text: str) -> dict[str, str]:
