@@ -403,7 +403,8 @@ def _results(options) -> None:
         print(table.to_json(orient="records", indent=2))
     else:
         print(project.notice)
-        print(table.to_string(index=False, na_rep="", float_format="{:.3f}".format) if len(table) else "no run yet")
+        shown = table.round({"macro_recall": 3, "accuracy": 3, "seconds": 1}).astype(object).where(table.notna(), "")
+        print(shown.to_string(index=False) if len(shown) else "The profile trains nothing.")
 
 
 def _predict(options) -> None:

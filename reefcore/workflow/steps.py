@@ -286,6 +286,8 @@ def asked(profile: Profile, names: list[str], train_sets: list[str] | None, seed
     """
     if unknown := [name for name in train_sets or () if name not in TRAIN_SETS]:
         raise ReefcoreError(f"there is no training set {unknown[0]!r}", do=f"choose from {', '.join(TRAIN_SETS)}")
+    if not (names or profile.recipes):
+        raise ReefcoreError(f"the profile {profile.name} names no recipes", profile.path, "name what to train")
     if not (names or train_sets or seed):
         return profile, ["train"]
     wanted = tuple(dict.fromkeys(names)) or profile.recipes
