@@ -183,7 +183,7 @@ def test_another_seed_is_another_run_beside_the_others(here, smoke, reefcore, li
         (["train", "one.yaml", "more/one.yaml"], "one.yaml: two recipes have the name one; rename .*"),
         (
             ["prepare", "patch"],
-            "there is no step 'patch'; choose from data, [a-z, ]*, patches, train, metrics",
+            "there is no step 'patch'; choose from data, [a-z, ]*, patches",
         ),
     ],
 )
@@ -209,18 +209,19 @@ def test_prepare_makes_what_is_not_there_and_says_so(here, reefcore):
 def test_shards_train_as_the_array_does(here, smoke, reefcore):
     profile = write_profile(here, smoke, "sharded", data="sharded", shards=True)
     for name in ("tiny.yaml", profile):
-        assert reefcore("train", "vit", profile=name)[0] == 0
+        assert reefcore("train", "vit", "--scheme", "S3", profile=name)[0] == 0
     project = workflow.open(profile)
     assert not project.patches.in_memory
     assert project.patches.ids == project.table("patches")["annotation_id"].tolist()
     one, other = (pd.read_parquet(here / folder / "predictions" / "vit-S3.parquet") for folder in ("data", "sharded"))
     assert one[["run_id", "annotation_id", "y_true"]].equals(other[["run_id", "annotation_id", "y_true"]])
-    assert np.abs(one.filter(like="score:") - other.filter(like="score:")).to_numpy().max() < 0.05
-    assert (one["y_pred"] == other["y_pred"]).mean() > 0.9
+    scores = [table.filter(like="score:").to_numpy() for table in (one, other)]
+    about_mean = [(one - one.mean(axis=0)).ravel() for one in scores]
+    assert np.corrcoef(*about_mean)[0, 1] > 0.9  # measured: 0.99, and 0.48 of two seeds
 
 
 def test_a_trained_model_answers_for_annotations_and_photos(here, reefcore):
-    assert reefcore("train", "vit")[0] == 0
+    assert reefcore("train")[0] == 0
     checkpoint, data = "data/checkpoints/vit-S3.safetensors", here / "data"
     known = pd.read_parquet(data / "predictions" / "vit-S3.parquet").query("run_id == 'vit-S3-W'")
     points = pd.read_parquet(data / "annotations.parquet")
