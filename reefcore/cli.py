@@ -363,11 +363,15 @@ def _prepare(options) -> None:
     from reefcore.workflow import steps
 
     project = workflow.open(options.profile)
+    plan, trainings = steps.plan(project.profile), steps.runs(project.profile)
+    if unknown := [name for name in options.steps if name not in plan]:
+        known = [name for name in plan if name not in trainings]
+        raise ReefcoreError(f"there is no step {unknown[0]!r}", do=f"choose from {', '.join(known)}")
+    _log(logging.INFO)
     for name in options.steps:
-        if name not in (plan := steps.plan(project.profile)):
-            raise ReefcoreError(f"there is no step {name!r}", do=f"choose from {', '.join(plan)}")
-        _log(logging.INFO)
         steps.ensure(project.profile, project.folder, name, options.workers)
+        for output in plan[name].outputs:
+            print(project.folder / output)
 
 
 def _train(options) -> None:
@@ -379,12 +383,13 @@ def _train(options) -> None:
     project = workflow.open(options.profile)
     profile, names = steps.asked(project.profile, options.recipes, options.scheme, options.seed)
     if options.commands:
-        print(launch.commands(options.recipes, options.scheme or [], options.profile))
+        print(launch.commands(options.recipes, options.scheme or [], options.profile, options.seed))
         return
-    _log(logging.INFO)
+    first = not steps.rank()  # of several processes, one speaks
+    _log(logging.INFO if first else logging.WARNING)
     for name in names:
         record = steps.ensure(profile, project.folder, name, options.workers)
-        for output in record.get("outputs", ()):
+        for output in record["outputs"] if first else ():
             print(project.folder / output)
 
 
@@ -398,7 +403,8 @@ def _results(options) -> None:
         print(table.to_json(orient="records", indent=2))
     else:
         print(project.notice)
-        print(table.to_string(index=False, na_rep="", float_format="{:.3f}".format) if len(table) else "no run yet")
+        shown = table.round({"macro_recall": 3, "accuracy": 3, "seconds": 1}).astype(object).where(table.notna(), "")
+        print(shown.to_string(index=False) if len(shown) else "The profile trains nothing.")
 
 
 def _predict(options) -> None:

@@ -229,8 +229,10 @@ def test_what_a_notebook_needs_is_read_from_its_code(smoke):
     assert needs("project.table('truth'); project.table('images', columns=['a'])") == ("data",)
     assert needs("a = project.patches[:3]\nproject.table('quality')") == ("curate", "patches")
     assert needs("project.table('unreadable')") == ("covariates",)
-    assert needs("project.table('predictions')") == ("train",)
-    assert needs("project.table(name)")[-2:] == ("train", "metrics")
+    for name in ("predictions", "validation", "history", "runs"):
+        assert needs(f"project.table('{name}')") == ("train",)
+    every = ("data", "covariates", "curate", "candidates", "splits", "patches", "train", "metrics")
+    assert needs("project.table(name)") == every  # not each run by itself
 
 
 def test_what_a_file_named_by_a_parameter_holds_counts(tmp_path):
@@ -255,9 +257,11 @@ def test_a_step_depends_on_its_own_settings_and_recipe(smoke, monkeypatch):
     def ingredients(name):
         return steps.ingredients(smoke.profile, smoke.folder, name)
 
-    run = ingredients("resnet_tiny-S1")
+    run = ingredients("resnet101-S1")
     assert "profile scale" in ingredients("data") and "profile scale" not in run
-    assert "recipe" in run and not [name for name in run if name.endswith("_tiny.yaml")]
+    assert "recipe" in run and not [name for name in run if name.endswith(".yaml")]
+    assert run["recipe"] == ingredients("resnet101-S2")["recipe"] != ingredients("vit-S1")["recipe"]
+    assert "step mae_pretraining" in ingredients("vit_mae.seed1-S3") and "step mae_pretraining" not in run
     assert "reefcore/training.py" in run and "reefcore/training.py" not in ingredients("splits")
     assert not [name for name in ingredients("metrics") if "torch" in name or name.startswith("reefcore/workflow")]
 

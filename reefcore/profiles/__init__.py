@@ -111,6 +111,11 @@ def names() -> list[str]:
     return sorted(path.stem for path in Path(__file__).parent.glob("*.yaml"))
 
 
+def given(profile: Profile) -> str:
+    """Return what a command line names a profile by: its name, or the path of a file of one's own."""
+    return profile.name if profile.path.parent == Path(__file__).parent else str(profile.path)
+
+
 def load(name_or_path: str | Path) -> Profile:
     """Read and check a profile.
 

@@ -130,8 +130,8 @@ def needs(code: str, profile: Profile) -> tuple[str, ...]:
     for node in nodes:
         if isinstance(node, ast.Call) and node.func in used and node.func.attr == "table":
             name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
-            every = [output for step in steps.plan(profile).values() for output in step.outputs]
-            outputs |= {name if name in steps.TRAINED else f"{name}.parquet"} if name else {*every}
+            every = {o for step in steps.plan(profile).values() for o in step.outputs if o.endswith(".parquet")}
+            outputs |= {name if name in steps.TRAINED else f"{name}.parquet"} if name else every
     makers = {steps.maker(profile, output) for output in outputs if output}
     return tuple(name for name in steps.plan(profile) if name in makers)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 SLURM = """#!/bin/bash
 #SBATCH --job-name=reefcore
 #SBATCH --nodes={nodes}
@@ -12,11 +14,13 @@ SLURM = """#!/bin/bash
 #SBATCH --requeue
 # A training that was killed goes on where it was: submit the same file again.
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-srun torchrun --nnodes {nodes} --nproc-per-node {gpus} --rdzv-id "$SLURM_JOB_ID" --rdzv-backend c10d \\
-  --rdzv-endpoint "$head:29500" -m {train}"""
+srun --cpus-per-task {cpus} torchrun --nnodes {nodes} --nproc-per-node {gpus} \\
+  --rdzv-id "$SLURM_JOB_ID" --rdzv-backend c10d --rdzv-endpoint "$head:29500" -m {train}"""
 
 
-def lines(recipes: list[str], schemes: list[str], profile: str, gpus: int = 8, nodes: int = 2, cpus: int = 64) -> dict:
+def lines(
+    recipes: list[str], schemes: list[str], profile: str, seed: int = 0, gpus: int = 8, nodes: int = 2, cpus: int = 64
+) -> dict:
     """Give the commands that train recipes.
 
     Parameters
@@ -24,6 +28,7 @@ def lines(recipes: list[str], schemes: list[str], profile: str, gpus: int = 8, n
     recipes, schemes : list of str
         Of ``reefcore train``; empty for all.
     profile : str
+    seed : int
     gpus, nodes, cpus : int
         GPUs per node, nodes, and CPU cores per node.
 
@@ -32,16 +37,16 @@ def lines(recipes: list[str], schemes: list[str], profile: str, gpus: int = 8, n
     dict
         ``prepare`` (once, before any other), ``one GPU``, ``one node`` and ``SLURM`` (a file for ``sbatch``).
     """
-    options = [*recipes, *(f"--scheme {scheme}" for scheme in schemes), f"--profile {profile}"]
-    train = f"reefcore train {' '.join(options)}"
+    options = [*recipes, *(word for scheme in schemes for word in ("--scheme", scheme)), "--profile", profile]
+    train = shlex.join(["reefcore", "train", *options, *(("--seed", str(seed)) if seed else ())])
     return {
-        "prepare": f"reefcore prepare patches --profile {profile}",
+        "prepare": shlex.join(["reefcore", "prepare", "patches", "--profile", profile]),
         "one GPU": train,
         "one node": f"torchrun --standalone --nproc-per-node {gpus} -m {train}",
         "SLURM": SLURM.format(nodes=nodes, gpus=gpus, cpus=cpus, train=train),
     }
 
 
-def commands(recipes: list[str], schemes: list[str], profile: str) -> str:
+def commands(recipes: list[str], schemes: list[str], profile: str, seed: int = 0) -> str:
     """Give `lines` as one text, each under what it is for."""
-    return "\n\n".join(f"# {name}\n{line}" for name, line in lines(recipes, schemes, profile).items())
+    return "\n\n".join(f"# {name}\n{line}" for name, line in lines(recipes, schemes, profile, seed).items())

@@ -10,13 +10,14 @@ import os
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from reefcore import recipes
+from reefcore import profiles, recipes
 from reefcore.errors import ReefcoreError
 from reefcore.files import atomic, read_parquet, write_json, write_parquet
 from reefcore.parallel import pool
@@ -29,6 +30,11 @@ logger = logging.getLogger(__name__)
 TRAINED = ("predictions", "validation", "history", "runs")  # tables of which each run makes its part
 SURVEY = ("annotations.parquet", "sources.parquet", "images.parquet", "reviews.parquet")
 WORKERS = 2  # processes at a time where nobody says otherwise: the two cores this project is sized for
+
+
+def rank() -> int | None:
+    """Return which of the processes of torchrun this is, or None where it is alone."""
+    return int(os.environ["RANK"]) if int(os.environ.get("WORLD_SIZE", 1)) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -122,8 +128,8 @@ def _patches(profile: Profile, folder: Path, workers: int) -> None:
     points = read_parquet(folder / "annotations.parquet").drop_duplicates("annotation_id")
     points = points[among(points["annotation_id"], used)].sort_values("annotation_id", kind="stable")
     if profile.shards:
-        manifest, skipped = shards.write(points, folder / "photos", profile.crop, folder / "shards", workers)
-        kept = manifest[["annotation_id"]]
+        _, skipped = shards.write(points, folder / "photos", profile.crop, folder / "shards", workers)
+        kept = pd.DataFrame({"annotation_id": shards.ShardPatches(folder / "shards").ids})
     else:
         pixels, skipped = patches.cut(points, folder / "photos", profile.crop, workers)
         with atomic(folder / "patches.npy") as temporary:
@@ -148,16 +154,17 @@ def _train(profile: Profile, folder: Path, workers: int) -> None:
     # What others start from comes first, and those that wait for it last.
     runs = sorted(_runs(profile), key=lambda run: (run.train_set != "", run.starts_from != ""))
     stale = [run.name for run in runs if not is_fresh(profile, folder, run.name)]
-    workers = 1 if profile.kind == "full" else workers  # each run fills the machine: GPUs, and workers that read
-    if workers == 1 or len(stale) < 2:
+    # In full size each run fills the machine, and under torchrun all processes are needed for each.
+    if workers == 1 or len(stale) < 2 or profile.kind == "full" or rank() is not None:
         for name in stale:
             ensure(profile, folder, name, 1)
         return
     with pool(min(workers, len(stale))) as processes:
-        jobs = [processes.submit(ensure, profile, folder, name, 1) for name in stale]
+        jobs = {processes.submit(ensure, profile, folder, name, 1): name for name in stale}
         try:
-            for job in jobs:
+            for done, job in enumerate(as_completed(jobs), start=1):
                 job.result()
+                logger.info("Trained %s (%d of %d).", jobs[job], done, len(jobs))
         except BaseException:
             processes.shutdown(wait=False, cancel_futures=True)
             raise
@@ -226,8 +233,15 @@ class Run:
 @functools.cache
 def _runs(profile: Profile) -> tuple[Run, ...]:
     """List the runs of a profile, and the pretraining they start from."""
-    found = []
+    found, library = [], recipes.names()
     for name in profile.recipes:
+        stem = Path(name).stem
+        if Path(name).suffix and (stem in library or not re.fullmatch(r"\w+", stem)):
+            raise ReefcoreError(
+                "a recipe of one's own needs a name of its own, of letters, digits and _", name, "rename the file"
+            )
+        if [Path(other).stem for other in profile.recipes].count(stem) > 1:
+            raise ReefcoreError(f"two recipes have the name {stem}", name, "rename the file, or name it once")
         recipe = recipes.load(name, profile.kind, profile.recipe_changes)
         if recipe.task == "masked":
             found.append(Run(name, ""))
@@ -263,24 +277,37 @@ def asked(profile: Profile, names: list[str], train_sets: list[str] | None, seed
         One whose plan has these runs.
     names : list of str
         Of the runs; ``["train"]`` for everything.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a recipe or training set is not known, a recipe is not trained on any of these sets, or a file cannot give
+        a run its name.
     """
     if unknown := [name for name in train_sets or () if name not in TRAIN_SETS]:
         raise ReefcoreError(f"there is no training set {unknown[0]!r}", do=f"choose from {', '.join(TRAIN_SETS)}")
+    if not (names or profile.recipes):
+        raise ReefcoreError(f"the profile {profile.name} names no recipes", profile.path, "name what to train")
     if not (names or train_sets or seed):
         return profile, ["train"]
-    wanted = tuple(names) or profile.recipes
-    for name in names:
-        if Path(name).suffix and Path(name).stem in recipes.names():
-            raise ReefcoreError("a recipe of the library has this name", name, "rename the file")
-    sets = tuple(train_sets or TRAIN_SETS)
+    wanted = tuple(dict.fromkeys(names)) or profile.recipes
+    sets = tuple(train_sets or (TRAIN_SETS if names else profile.train_sets))
     seeds = {f"{Path(name).stem}-{one}": seed + 1 for name in wanted for one in sets}
     other = dataclasses.replace(profile, recipes=wanted, train_sets=sets, seeds=seeds)
-    found = [run.name for run in _runs(other) if run.seed == seed or not run.train_set]
+    # A pretraining has one seed and no training set; one that a run starts from is trained with that run.
+    pretraining = not (train_sets or seed)
+    found = [run for run in _runs(other) if (run.seed == seed if run.train_set else pretraining)]
+    for name in wanted if names else ():
+        if any(run.recipe == name for run in found):
+            continue
+        recipe = recipes.load(name, profile.kind)
+        if recipe.task == "masked":
+            raise ReefcoreError(f"{name} is a pretraining, without training sets and seeds", do="leave them out")
+        known = ", ".join(recipe.schemes) or "nothing"
+        raise ReefcoreError(f"{name} is trained on {known}, not on {', '.join(sets)}", do="choose from its sets")
     if not found:
-        raise ReefcoreError(
-            f"{', '.join(wanted)} is not trained on {', '.join(sets)}", do="see schemes in `reefcore recipes show`"
-        )
-    return other, found
+        raise ReefcoreError(f"no recipe of the profile {profile.name} is trained on {', '.join(sets)}")
+    return other, [run.name for run in found]
 
 
 def results(profile: Profile, folder: Path) -> pd.DataFrame:
@@ -290,8 +317,8 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
     -------
     DataFrame
         One row per run and test set: ``run``, ``row`` (of the published tables), ``state`` (up to date, stale, not
-        trained, own: of another recipe), ``test``, ``macro_recall``, ``accuracy``, ``n``, ``epochs``, ``seconds``,
-        ``device``.
+        trained, own: of a recipe or seed that the profile does not have), ``test``, ``macro_recall``, ``accuracy``,
+        ``n``, ``epochs``, ``seconds`` (of training), ``device``.
     """
     from reefcore import metrics
 
@@ -305,8 +332,8 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
             rows.append(row)
             continue
         row["state"] = "own" if run is None else "up to date" if is_fresh(profile, folder, name) else "stale"
-        facts = read_parquet(folder / "runs" / f"{name}.parquet").iloc[0]
-        row |= {key: facts[key] for key in ("epochs", "seconds", "device")}
+        if (facts := folder / "runs" / f"{name}.parquet").exists():  # not of a run that was killed while it wrote
+            row |= read_parquet(facts, ["epochs", "seconds", "device"]).iloc[0].to_dict()
         table = read_parquet(folder / "predictions" / f"{name}.parquet", ["run_id", "y_true", "y_pred"])
         for run_id, answers in table.groupby("run_id"):
             score = metrics.score(answers["y_true"], answers["y_pred"])
@@ -318,7 +345,7 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
                 | {"n": len(answers)}
             )
     columns = ["run", "row", "state", "test", "macro_recall", "accuracy", "n", "epochs", "seconds", "device"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=columns).astype({"n": "Int64", "epochs": "Int64"})
 
 
 @functools.cache
@@ -451,26 +478,28 @@ def ensure(profile: Profile, folder: Path, name: str, workers: int = WORKERS) ->
     step, wanted, path = plan(profile)[name], key(profile, folder, name), record_path(folder, name)
     if record := keys.fresh(path, folder, wanted):
         return record
-    together = int(os.environ.get("WORLD_SIZE", 1)) > 1
     # Training makes its runs itself, several at a time; what they need is made before.
     for need in ("patches",) if step.build is _train else step.needs:
-        if together and not is_fresh(profile, folder, need):
+        if rank() is not None and need not in runs(profile) and not is_fresh(profile, folder, need):
             raise ReefcoreError(
-                f"{name} needs the step {need}, which is not up to date and is no work for many processes",
+                f"the {need} that {name} needs are not up to date, and are no work for many processes",
                 folder,
-                f"make it first: reefcore prepare {need} --profile {profile.path}",
+                f"make them first, without torchrun: reefcore prepare patches --profile {profiles.given(profile)}",
             )
         ensure(profile, folder, need, workers)
-    if together and int(os.environ["RANK"]):  # all processes work, the first keeps the record
+    if rank():  # all processes work, the first keeps the record; what starts from this needs its checkpoint
         step.build(profile, folder, workers)
-        return {}
+        while not (record := keys.fresh(path, folder, wanted)):
+            time.sleep(0.2)
+        return record
     with keys.locked(path.with_suffix(".lock")):
         if record := keys.fresh(path, folder, wanted):
             return record
         logger.info("Making %s (%s).", name, profile.name)
         path.unlink(missing_ok=True)
-        for output in step.outputs:  # what a killed process left half written
-            for left in (folder / output).parent.glob(f".{Path(output).stem}.*.tmp*"):
+        places = [folder / output for output in (*step.outputs, f"progress/{name}.safetensors")]
+        for place in (*places, path):  # what a killed process left half written
+            for left in place.parent.glob(f".{place.stem}.*.tmp*"):
                 left.unlink(missing_ok=True)
         began = time.perf_counter()
         step.build(profile, folder, workers)
