@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from reefcore import profiles, recipes
-from reefcore.errors import ReefcoreError
+from reefcore.errors import ReefcoreError, problems_text
 from reefcore.files import atomic, read_parquet, write_json, write_parquet
 from reefcore.parallel import pool
 from reefcore.profiles import TRAIN_SETS, Profile
@@ -153,6 +153,8 @@ def _train(profile: Profile, folder: Path, workers: int) -> None:
     """Train every run that is not up to date, in processes that each import torch once."""
     # What others start from comes first, and those that wait for it last.
     runs = sorted(_runs(profile), key=lambda run: (run.train_set != "", run.starts_from != ""))
+    for path in profile.predictions:
+        ensure(profile, folder, f"given-{Path(path).stem}")
     stale = [run.name for run in runs if not is_fresh(profile, folder, run.name)]
     # In full size each run fills the machine, and under torchrun all processes are needed for each.
     if workers == 1 or len(stale) < 2 or profile.kind == "full" or rank() is not None:
@@ -195,16 +197,24 @@ def _run(run: Run, profile: Profile, folder: Path, workers: int) -> None:
         weights.save(done.fitted.learner.encoder_state(), checkpoint, {"recipe": recipe.name})
 
 
+def _given(path: str, profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import predictions
+
+    annotations = read_parquet(folder / "annotations.parquet", columns=["annotation_id", "label"])
+    table = predictions.read(keys.root() / path, annotations)
+    problems = table.attrs.pop("problems")  # pandas cannot handle a table there
+    if len(problems):
+        bad = problems["line"].nunique()
+        logger.warning("%s", problems_text(problems, path, len(table), len(table) + bad))
+    predictions.write(table, folder / "predictions" / f"{Path(path).stem}.parquet")
+
+
 def _measure(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import metrics
 
     annotations = read_parquet(folder / "annotations.parquet", columns=["annotation_id", "source", "image"])
     tables = [
-        read_parquet(folder / output)
-        for name, step in plan(profile).items()
-        if name in runs(profile)
-        for output in step.outputs
-        if output.startswith("predictions/")
+        read_parquet(folder / output) for output in plan(profile)["train"].outputs if output.startswith("predictions/")
     ]
     columns = ["run_id", "annotation_id", "y_true", "y_pred"]
     predictions = pd.concat([table[columns] for table in tables], ignore_index=True)
@@ -399,6 +409,13 @@ def plan(profile: Profile) -> dict[str, Step]:
             {"recipe": keys.text_hash(text)},
         )
         trained.append(step)
+    for path in profile.predictions:
+        if not (file := keys.root() / path).is_file():
+            raise ReefcoreError("this file of predictions does not exist", file, f"see predictions in {profile.path}")
+        given = {"file": keys.digest(file)}
+        outputs = (f"predictions/{file.stem}.parquet",)
+        made = functools.partial(_given, path)
+        trained.append(Step(f"given-{file.stem}", made, outputs, ("data",), ("reefcore.predictions",), given=given))
     if trained:
         steps += trained
         outputs = tuple(output for step in trained for output in step.outputs)
@@ -420,7 +437,7 @@ def plan(profile: Profile) -> dict[str, Step]:
 def maker(profile: Profile, output: str) -> str | None:
     """Return the step that makes an output, or None where no step of this profile does."""
     if output.partition("/")[0] in TRAINED:
-        return "train" if profile.recipes else None
+        return "train" if profile.recipes or profile.predictions else None
     return next((name for name, step in plan(profile).items() if output in step.outputs), None)
 
 
