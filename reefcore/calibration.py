@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from reefcore.classes import photo_of
 from reefcore.errors import ReefcoreError
+from reefcore.metrics import photo_of
 from reefcore.review import wilson
 from reefcore.tables import SCORE
 
@@ -233,11 +233,11 @@ def before_and_after(
         A run without validation points is there as given only.
     """
     parts = []
+    predictions = predictions.assign(photo=photo_of(predictions["annotation_id"], annotations))
     for run, rows in predictions.groupby("run_id", sort=False):
-        photos = photo_of(rows, annotations)
         both, fitted = stages(rows, validation, run)
         for stage, said in both.items():
-            table = scores(said, photos, bins, n, seed)
+            table = scores(said, rows["photo"], bins, n, seed)
             lead = {"run": run, "points": len(rows), "unknown": (said.truth < 0).sum(), "temperature": fitted}
             chance = np.where(table["metric"] == "ece", table.attrs["ece_by_chance"], np.nan)
             parts.append(table.assign(**lead, stage=stage, by_chance=chance))
@@ -287,8 +287,10 @@ def promise(home: Answers, abroad: Answers, wanted: float = 0.9) -> dict[str, fl
     """
     order = np.argsort(-home.confidence, kind="stable")
     accuracy = np.cumsum(home.right[order]) / np.arange(1, len(order) + 1)
-    enough = np.flatnonzero(accuracy >= wanted)
-    threshold = home.confidence[order][enough[-1]] if len(enough) else np.nan
+    sure = home.confidence[order]
+    last = np.append(sure[1:] < sure[:-1], True)  # equal confidences are answered together
+    enough = np.flatnonzero((accuracy >= wanted) & last)
+    threshold = sure[enough[-1]] if len(enough) else np.nan
     result = {"threshold": float(threshold)}
     for where, accuracy_name, share in ((home, "promised", "answered at home"), (abroad, "found", "answered")):
         kept = where.confidence >= threshold
@@ -302,7 +304,7 @@ def settings(predictions: pd.DataFrame, run: str) -> dict[str, str]:
     Settings are those of the paper's Table 3 with training set S1 or S3.
     """
     recipe = run.rsplit("-", 2)[0]
-    names = {"within sources (S1)": "S1-S1", "across sources (S3)": "S3-S3", "another region (W)": "S3-W"}
+    names = {"within sources (S1)": "S1-S1", "across sources (S3)": "S3-S3", "held-out site (W)": "S3-W"}
     there = set(predictions["run_id"].unique())
     found = {setting: f"{recipe}-{name}" for setting, name in names.items() if f"{recipe}-{name}" in there}
     return found if run in found.values() else {run: run}

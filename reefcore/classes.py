@@ -47,24 +47,6 @@ def pick(predictions: pd.DataFrame, run: str) -> tuple[pd.DataFrame, str]:
     return rows, said if chosen == run else f"{run} was not run in this profile; {chosen} stands in for it."
 
 
-def photo_of(rows: pd.DataFrame, annotations: pd.DataFrame) -> pd.Series:
-    """Name the photo of each prediction: what a bootstrap resamples.
-
-    Raises
-    ------
-    ReefcoreError
-        Where a prediction is for an annotation that is not in `annotations`.
-    """
-    photos = rows["annotation_id"].map(metrics.photos(annotations))
-    if photos.isna().any():
-        stray = rows.loc[photos.isna(), "annotation_id"]
-        raise ReefcoreError(
-            f"{len(stray)} predictions are for unknown annotations, such as {stray.iloc[0]}",
-            do="give the annotations the predictions were made for",
-        )
-    return photos
-
-
 def train_counts(splits: pd.DataFrame, annotations: pd.DataFrame, run: str) -> pd.Series:
     """Count the training points per class of the training set that a run_id ``<recipe>-<train set>-<test set>`` names.
 
@@ -111,7 +93,7 @@ def per_class(rows: pd.DataFrame, counts: pd.Series) -> pd.DataFrame:
     low, high = wilson(hits, n)
     table = pd.DataFrame(
         {
-            "train": counts.reindex(cells.index).fillna(0).astype("int64"),
+            "train": counts.reindex(cells.index, fill_value=0),
             "n": n,
             "errors": errors,
             "recall": hits / n.where(n > 0),
@@ -237,7 +219,7 @@ def levels(rows: pd.DataFrame, annotations: pd.DataFrame, n: int = 1000, seed: i
     DataFrame
         ``level`` (genus, family), ``classes``, ``metric``, ``value``, ``ci_low``, ``ci_high``.
     """
-    photos, parts = photo_of(rows, annotations), []
+    photos, parts = metrics.photo_of(rows["annotation_id"], annotations), []
     for level, said in (("genus", rows), ("family", to_families(rows))):
         scores = metrics.bootstrap(said["y_true"], said["y_pred"], photos, n, seed)
         scores.insert(0, "classes", said["y_true"].nunique())

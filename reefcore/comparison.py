@@ -155,10 +155,11 @@ def training_sets(runs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     runs : DataFrame
-        ``train_set``, ``train_patches`` and ``epochs`` of each run.
+        ``train_set``, ``train_patches`` and ``epochs`` of each run; a pretraining, which has no training set of
+        labels, does not count.
     """
     printed = published.wide(2).set_index("split")["annotations"]
-    by = runs.groupby("train_set")
+    by = runs[runs["train_set"] != ""].groupby("train_set")
     table = by.agg(runs=("run", "size"), patches=("train_patches", "median"), epochs=("epochs", "median"))
     table.insert(0, "points, paper", printed[[f"Train-{name}" for name in table.index]].array)
     names = {"train_set": "train set", "patches": "patches of a run, here", "epochs": "epochs, here"}
@@ -377,7 +378,7 @@ def within_minus_across(
         ``model``, ``pair``, ``published drop``, ``within``, ``across``, ``drop``, ``low`` and ``high``, in percent or
         percentage points; NaN where it was not run, or not published.
     """
-    photos = metrics.photos(annotations)
+    predictions = predictions.assign(photo=metrics.photo_of(predictions["annotation_id"], annotations))
     paper = published.results(3).set_index(["model", "train", "test"])["published"]
     table = []
     for pair in (("S1", "S3"), ("S2", "S4")):
@@ -387,12 +388,11 @@ def within_minus_across(
             runs = [predictions[predictions["run_id"] == f"{name}-{scheme}-{scheme}"] for scheme in pair]
             if all(map(len, runs)):
                 scores = [metrics.score(run["y_true"], run["y_pred"])["macro_recall"] for run in runs]
-                draws = [
-                    metrics.resample(run["y_true"], run["y_pred"], run["annotation_id"].map(photos), n, seed + i)
+                first, second = (
+                    metrics.resample(run["y_true"], run["y_pred"], run["photo"], n, seed + i)["macro_recall"]
                     for i, run in enumerate(runs)
-                ]
-                gap = metrics.difference(*draws).set_index("metric").loc["macro_recall"]
-                values[1:] = [*scores, scores[0] - scores[1], gap["ci_low"], gap["ci_high"]]
+                )
+                values[1:] = [*scores, scores[0] - scores[1], *(first - second).quantile([0.025, 0.975])]
             table.append((model, f"{pair[0]} - {pair[1]}", *(100 * value for value in values)))
     columns = ["model", "pair", "published drop", "within", "across", "drop", "low", "high"]
     return pd.DataFrame(table, columns=columns)

@@ -206,34 +206,6 @@ def _interval(draws, level: float):
     return draws.quantile((1 - level) / 2), draws.quantile((1 + level) / 2)
 
 
-def difference(first: pd.DataFrame, second: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
-    """Give an interval to the difference of two runs' metrics from their bootstrap draws (first minus second).
-
-    For two test sets the draws are independent. For one test set draw both with the same groups and seed: the same
-    photos are then in draw i of both, and the difference is paired.
-
-    Parameters
-    ----------
-    first, second : DataFrame
-        From `resample`, with the same number of draws.
-
-    Returns
-    -------
-    DataFrame
-        ``metric``, ``value`` (mean of the draws' differences), ``ci_low``, ``ci_high``; in [-1, 1].
-    """
-    draws = first - second
-    low, high = _interval(draws, level)
-    return pd.DataFrame(
-        {
-            "metric": draws.columns.to_numpy("str"),
-            "value": draws.mean().array,
-            "ci_low": low.array,
-            "ci_high": high.array,
-        }
-    )
-
-
 def paired(
     predictions: pd.DataFrame,
     annotations: pd.DataFrame,
@@ -289,7 +261,7 @@ def paired(
                 do="compare runs on one test set, with one prediction per point",
             )
     answers = [(truth, runs[run].loc[truth.index, "y_pred"]) for run in used]
-    draws = _resample(answers, truth.index.map(photos(annotations)), n, seed, "truth")
+    draws = _resample(answers, photo_of(truth.index.to_series(), annotations), n, seed, "truth")
     table = pd.DataFrame(pairs, columns=["first", "second"])
     first, second = table["first"].map(used.index), table["second"].map(used.index)
     values = np.array([score(*answer)[metric] for answer in answers])
@@ -305,10 +277,23 @@ def paired(
     return table.assign(value=value, ci_low=low.array, ci_high=high.array, p=p, p_holm=adjusted)
 
 
-def photos(annotations: pd.DataFrame) -> pd.Series:
-    """Give the photo, as source and image, of each annotation_id."""
+def photo_of(ids: pd.Series, annotations: pd.DataFrame) -> pd.Series:
+    """Name the photo of each annotation_id, as source and image: what a bootstrap resamples.
+
+    Raises
+    ------
+    ReefcoreError
+        Where an annotation is not in `annotations`.
+    """
     names = (annotations["source"] + "\x1f" + annotations["image"]).set_axis(annotations["annotation_id"])
-    return names[~names.index.duplicated()]
+    photos = ids.map(names[~names.index.duplicated()])
+    if photos.isna().any():
+        stray = ids[photos.isna()]
+        raise ReefcoreError(
+            f"{len(stray)} predictions are for unknown annotations, such as {stray.iloc[0]}",
+            do="give the annotations the predictions were made for",
+        )
+    return photos
 
 
 def evaluate(
@@ -343,7 +328,7 @@ def evaluate(
         Where a prediction is for an annotation that is not in `annotations`, or a run's test set is not known.
     """
     predictions = validate(predictions, "predictions")
-    photo = photos(annotations)
+    predictions = predictions.assign(photo=photo_of(predictions["annotation_id"], annotations))
     parts = []
     for run, rows in predictions.groupby("run_id", sort=True):
         test = scheme or str(run).rsplit("-", 1)[-1]
@@ -352,14 +337,7 @@ def evaluate(
                 f"the test set of run {run} is not known",
                 do=f"end its run_id in one of -{', -'.join(SCHEMES)}, or say scheme=",
             )
-        groups = rows["annotation_id"].map(photo)
-        if groups.isna().any():
-            stray = rows.loc[groups.isna(), "annotation_id"]
-            raise ReefcoreError(
-                f"{len(stray)} predictions of run {run} are for unknown annotations, such as {stray.iloc[0]}",
-                do="give the annotations the predictions were made for",
-            )
-        table = bootstrap(rows["y_true"], rows["y_pred"], groups, n, seed, over)
+        table = bootstrap(rows["y_true"], rows["y_pred"], rows["photo"], n, seed, over)
         parts.append(table.assign(run_id=run, scheme=test, n=len(rows), classes=rows["y_true"].nunique()))
     if not parts:
         raise ReefcoreError("there is nothing to score: no predictions", do="check that the run has test points")

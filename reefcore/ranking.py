@@ -9,7 +9,7 @@ from itertools import combinations, product
 import pandas as pd
 from scipy import stats
 
-from reefcore import metrics, published
+from reefcore import classes, metrics, published
 from reefcore.published import COMMON_TEST, SETTINGS
 
 LEVEL = 0.05  # a p value under it counts as a difference, or as an agreement of two orders
@@ -166,6 +166,8 @@ def thirds(
 ) -> pd.DataFrame:
     """Make `differences` over the third of the test classes with the fewest training points, and with the most.
 
+    A class without any, which no model can answer, is in neither.
+
     Parameters
     ----------
     predictions, rows, number, options : see `differences`
@@ -178,19 +180,17 @@ def thirds(
         ``third`` ("rarest" or "commonest"), ``classes`` (in it) and the columns of `differences` but ``published``:
         the paper prints no recall by class as numbers.
     """
-    labels = annotations.set_index("annotation_id")["label"]
     names = predictions["run_id"].str.rsplit("-", n=2, expand=True)
     ours = predictions[names[0].isin(list(rows))]
     kept = {"rarest": [], "commonest": []}
-    classes = {}
+    sizes = {}
     for (train, test), runs in ours.groupby([names[1], names[2]]):
-        points = splits.loc[(splits["scheme"] == train) & (splits["part"] == "train"), "annotation_id"]
-        counts = points.map(labels).value_counts().rename_axis("label").reset_index()
-        counts = counts[counts["label"].isin(runs["y_true"].unique())].sort_values(["count", "label"])["label"]
-        third = max(1, len(counts) // 3)
-        classes[f"{train} / {COMMON_TEST.get(test, test)}"] = third
-        kept["rarest"].append(runs[runs["y_true"].isin(counts.iloc[:third])])
-        kept["commonest"].append(runs[runs["y_true"].isin(counts.iloc[-third:])])
+        counts = classes.train_counts(splits, annotations, runs["run_id"].iloc[0])
+        order = counts[counts.index.isin(runs["y_true"])].sort_index().sort_values(kind="stable").index
+        third = max(1, len(order) // 3)
+        sizes[f"{train} / {COMMON_TEST.get(test, test)}"] = third
+        kept["rarest"].append(runs[runs["y_true"].isin(order[:third])])
+        kept["commonest"].append(runs[runs["y_true"].isin(order[-third:])])
     parts = [
         differences(pd.concat(runs), annotations, rows, number, **options).assign(third=third)
         for third, runs in kept.items()
@@ -200,7 +200,7 @@ def thirds(
     if not parts:
         return pd.DataFrame(columns=columns)
     table = pd.concat(parts, ignore_index=True).dropna(subset=["value"])
-    return table.assign(classes=table["setting"].map(classes))[columns]
+    return table.assign(classes=table["setting"].map(sizes))[columns]
 
 
 def seed_spread(metrics: pd.DataFrame, recipe: str) -> pd.DataFrame:
@@ -220,7 +220,7 @@ def seed_spread(metrics: pd.DataFrame, recipe: str) -> pd.DataFrame:
     """
     parts = metrics["run_id"].str.rsplit("-", n=2, expand=True)
     seeds = metrics.assign(setting=parts[1] + " / " + parts[2].replace(COMMON_TEST), first=parts[0] == recipe)[
-        parts[0].str.split(".").str[0] == recipe
+        parts[0].str.fullmatch(re.escape(recipe) + r"(\.seed\d+)?")
     ]
     by = seeds.groupby(["metric", "setting"], sort=False)["value"]
     table = by.agg(seeds="size", mean="mean", sd="std", lowest="min", highest="max").query("seeds > 1")
@@ -337,7 +337,7 @@ def _of_models(table: pd.DataFrame, _) -> list[tuple]:
         (
             "nor do they reflect an overall ranking similarity with the within-source splits",
             "Kendall's tau of S1-S3, S1-S4, S2-S3, S2-S4: "
-            + ", ".join(f"{pair['kendall']:.2f} (p {pair['p']:.2f})" for pair in mixed),
+            + ", ".join(f"{pair['kendall']:.2f} (p {pair['p']:.3f})" for pair in mixed),
             [not (pair["kendall"] > 0 and pair["p"] < LEVEL) for pair in mixed],
         ),
         (

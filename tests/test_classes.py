@@ -32,13 +32,6 @@ def test_a_run_that_is_not_there_is_replaced_and_said():
         classes.pick(table.head(0), "a-S1-S1")
 
 
-def test_photos_of_unknown_points_are_not_guessed():
-    rows = rows_of()
-    assert classes.photo_of(rows, annotations_of(rows)).nunique() == 5
-    with pytest.raises(ReefcoreError, match="1 predictions are for unknown annotations, such as vit-S4-S40"):
-        classes.photo_of(rows, annotations_of(rows.iloc[1:]))
-
-
 def test_training_points_are_counted_by_class_and_by_family():
     splits = pd.DataFrame({"annotation_id": list("abcde"), "scheme": "S4", "part": ["train"] * 4 + ["test"]})
     labels = ["Favites", "Favites", "Goniastrea", "Fungiidae", "Porites"]

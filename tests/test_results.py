@@ -95,6 +95,7 @@ def test_thirds_are_of_the_rarest_and_commonest_classes(world):
 
 def test_seeds_are_gathered_beside_the_interval_of_the_first():
     runs = [("m-S3-S3", 0.5), ("m.seed1-S3-S3", 0.6), ("m.seed2-S3-S3", 0.7), ("m-S1-S1", 0.9), ("mm-S3-S3", 0.1)]
+    runs += [("m.family-S3-S3", 0.2)]  # another head of the same model
     table = pd.DataFrame(runs, columns=["run_id", "value"]).assign(metric="accuracy")
     table = table.assign(ci_low=table["value"] - 0.1, ci_high=table["value"] + 0.2)
     row = ranking.seed_spread(table, "m").squeeze()
