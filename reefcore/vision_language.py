@@ -114,10 +114,6 @@ class TaxonomyClip(Learner):
         """Encode normalised patches: (n, 3, side, side) -> unit vectors (n, dim)."""
         return self.clip.encode_image(x * self.scale + self.shift, normalize=True)
 
-    def text_features(self, texts: list[str]) -> Tensor:
-        """Encode any texts: unit vectors (n, dim)."""
-        return self._encode(open_clip.tokenize(texts, self.clip.context_length).to(self.tokens.device))
-
     def _encode(self, tokens: Tensor) -> Tensor:
         return self.clip.encode_text(tokens, normalize=True)
 
