@@ -326,6 +326,8 @@ def test_two_processes_pretrain_and_train_by_the_printed_line(here, reefcore):
     assert names == ["vit_mae-S3"]
     for name in ("mae_pretraining", "vit_mae-S3"):
         assert steps.is_fresh(profile, project.folder, name)  # nothing is left to do for one process
+    code, _, err = reefcore("predict", "data/checkpoints/mae_pretraining.safetensors", "data/photos", profile=None)
+    assert code == 2 and "mae_pretraining.safetensors: this is not a checkpoint" in err
 
 
 def test_many_processes_refuse_what_is_not_prepared_and_end(here, smoke):

@@ -151,8 +151,8 @@ def store(profile: Profile, folder: Path):
 
 def _train(profile: Profile, folder: Path, workers: int) -> None:
     """Train every run that is not up to date, in processes that each import torch once."""
-    # What others start from comes first, and those that wait for it last.
-    runs = sorted(_runs(profile), key=lambda run: (run.train_set != "", run.starts_from != ""))
+    # A pretraining comes first, and what waits for it last.
+    runs = sorted(_runs(profile), key=lambda run: run.starts_from != "")
     stale = [run.name for run in runs if not is_fresh(profile, folder, run.name)]
     # In full size each run fills the machine, and under torchrun all processes are needed for each.
     if workers == 1 or len(stale) < 2 or profile.kind == "full" or rank() is not None:
@@ -192,7 +192,7 @@ def _run(run: Run, profile: Profile, folder: Path, workers: int) -> None:
     if run.train_set:
         done.fitted.save(checkpoint)
     else:
-        weights.save(done.fitted.learner.encoder_state(), checkpoint, {"recipe": recipe.name})
+        weights.save(done.fitted.learner.encoder_state(), checkpoint, {"pretraining": recipe.name})
 
 
 def _measure(profile: Profile, folder: Path, workers: int) -> None:
@@ -232,7 +232,7 @@ class Run:
 
 @functools.cache
 def _runs(profile: Profile) -> tuple[Run, ...]:
-    """List the runs of a profile, and the pretraining they start from."""
+    """List the runs of a profile, after the pretrainings they start from."""
     found, library = [], recipes.names()
     for name in profile.recipes:
         stem = Path(name).stem
@@ -251,7 +251,7 @@ def _runs(profile: Profile) -> tuple[Run, ...]:
             seeds = range(profile.seeds.get(f"{recipe.name}-{train_set}", 1))
             found += [Run(name, train_set, seed, start) for seed in seeds]
     found += [Run(name, "") for name in sorted({run.starts_from for run in found} - {"", *profile.recipes})]
-    return tuple(found)
+    return tuple(sorted(found, key=lambda run: run.train_set != ""))
 
 
 def runs(profile: Profile) -> list[str]:
