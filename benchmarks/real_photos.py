@@ -77,8 +77,9 @@ def _fold(task) -> np.ndarray:
     from reefcore.fitting import fit, predict
 
     recipe, x, y, classes, train, test, seed = task
-    fitted = fit(recipe, x[train], y[train], x[:0], y[:0], classes, seed)
-    return predict(fitted, x[test]).argmax(axis=1)
+    every = patches.ArrayPatches(x, [str(i) for i in range(len(x))])
+    fitted = fit(recipe, every, (train, y[train]), (train[:0], y[:0]), classes, seed=seed)
+    return predict(fitted, (every, test)).argmax(axis=1)
 
 
 def cross_validate(folder: Path, recipe: recipes.Recipe, grouped: bool = True, workers: int = 2, seed: int = 0) -> None:
@@ -130,7 +131,7 @@ def main() -> None:
     parser.add_argument("--rsmas", type=Path, help="folder with one folder of patches per class")
     parser.add_argument("--reef", type=Path, help="folder with i0201_annotations.csv and its photos")
     parser.add_argument("--out", type=Path, default=Path("build"), help="where the contact sheet is written")
-    parser.add_argument("--recipes", nargs="*", default=["efficientnet_tiny"], help="recipes to train")
+    parser.add_argument("--recipes", nargs="*", default=["efficientnet_b4"], help="recipes to train")
     parser.add_argument("--size", type=int, default=96, help="side of the input in pixels")
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--workers", type=int, default=2, help="folds trained at a time")

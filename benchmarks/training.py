@@ -26,6 +26,7 @@ def rows() -> Iterator[Row]:
     """Train and predict with tiny models on one CPU thread, and train large ones on a GPU."""
     import torch
 
+    torch.set_num_threads(1)
     for name in ("resnet101", "vit"):
         recipe = dataclasses.replace(recipes.load(name), epochs=EPOCHS, min_per_class=0)
         yield _row(f"train {recipe.model}, 32 px", "a timm loop", "fitting.fit", *_training(recipe, PATCHES))

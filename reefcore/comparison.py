@@ -25,6 +25,13 @@ def rows_of(number: int) -> dict[str, str]:
     return dict(sorted(rows.items(), key=lambda item: order.index(item[1])))
 
 
+def others(metrics: pd.DataFrame) -> dict[str, str]:
+    """Name the runs of a metrics table that no recipe of the library made, as rows of their own; see `rows_of`."""
+    known = recipes.names()
+    names = metrics["run_id"].str.rsplit("-", n=2).str[0].unique()
+    return {name: name for name in sorted(names) if name.partition(".")[0] not in known}
+
+
 def beside(metrics: pd.DataFrame, rows: dict[str, str], number: int = 3) -> pd.DataFrame:
     """Put reproduced metrics beside what the paper printed for the same model and setting.
 

@@ -301,6 +301,8 @@ def _settings(threads: int):
     states = random.getstate(), np.random.get_state()
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(not torch.cuda.is_available(), warn_only=True)
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what nobody wrote
     try:
         # of this process's GPU alone: asking the others for their state would take memory on each
         with torch.random.fork_rng([int(os.environ.get("LOCAL_RANK", 0))] if torch.cuda.is_available() else []):
@@ -308,6 +310,7 @@ def _settings(threads: int):
     finally:
         torch.set_num_threads(before[0])
         torch.use_deterministic_algorithms(before[1])
+        torch.utils.deterministic.fill_uninitialized_memory = filled
         random.setstate(states[0])
         np.random.set_state(states[1])
 

@@ -39,6 +39,8 @@ class Profile:
         Side of a patch in pixels.
     recipes, train_sets : tuple of str
         Which recipes are trained, each on those of its own training sets that are among these.
+    predictions : tuple of str
+        Files of predictions of other programs, relative to the root, whose runs the chapters show beside the trained.
     seeds : dict
         Run -> how many seeds it is trained with, where more than one: ``{vit-S3: 3}``.
     shards : bool
@@ -67,6 +69,7 @@ class Profile:
     train_sets: tuple[str, ...]
     resamples: int
     scale: float = 1.0
+    predictions: tuple[str, ...] = ()
     seeds: dict = field(default_factory=dict, hash=False)
     shards: bool = False
     recipe_changes: dict = field(default_factory=dict, hash=False)

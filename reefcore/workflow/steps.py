@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from reefcore import profiles, recipes
-from reefcore.errors import ReefcoreError
+from reefcore.errors import ReefcoreError, problems_text
 from reefcore.files import atomic, read_parquet, write_json, write_parquet
 from reefcore.parallel import pool
 from reefcore.profiles import TRAIN_SETS, Profile
@@ -153,6 +153,8 @@ def _train(profile: Profile, folder: Path, workers: int) -> None:
     """Train every run that is not up to date, in processes that each import torch once."""
     # A pretraining comes first, and what waits for it last.
     runs = sorted(_runs(profile), key=lambda run: run.starts_from != "")
+    for path in profile.predictions:
+        ensure(profile, folder, f"given-{Path(path).stem}")
     stale = [run.name for run in runs if not is_fresh(profile, folder, run.name)]
     # In full size each run fills the machine, and under torchrun all processes are needed for each.
     if workers == 1 or len(stale) < 2 or profile.kind == "full" or rank() is not None:
@@ -195,16 +197,24 @@ def _run(run: Run, profile: Profile, folder: Path, workers: int) -> None:
         weights.save(done.fitted.learner.encoder_state(), checkpoint, {"pretraining": recipe.name})
 
 
+def _given(path: str, profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import predictions
+
+    annotations = read_parquet(folder / "annotations.parquet", columns=["annotation_id", "label"])
+    table = predictions.read(keys.root() / path, annotations)
+    problems = table.attrs.pop("problems")  # pandas cannot handle a table there
+    if len(problems):
+        bad = problems["line"].nunique()
+        logger.warning("%s", problems_text(problems, path, len(table), len(table) + bad))
+    predictions.write(table, folder / "predictions" / f"{Path(path).stem}.parquet")
+
+
 def _measure(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import metrics
 
     annotations = read_parquet(folder / "annotations.parquet", columns=["annotation_id", "source", "image"])
     tables = [
-        read_parquet(folder / output)
-        for name, step in plan(profile).items()
-        if name in runs(profile)
-        for output in step.outputs
-        if output.startswith("predictions/")
+        read_parquet(folder / output) for output in plan(profile)["train"].outputs if output.startswith("predictions/")
     ]
     columns = ["run_id", "annotation_id", "y_true", "y_pred"]
     predictions = pd.concat([table[columns] for table in tables], ignore_index=True)
@@ -286,7 +296,7 @@ def asked(profile: Profile, names: list[str], train_sets: list[str] | None, seed
     """
     if unknown := [name for name in train_sets or () if name not in TRAIN_SETS]:
         raise ReefcoreError(f"there is no training set {unknown[0]!r}", do=f"choose from {', '.join(TRAIN_SETS)}")
-    if not (names or profile.recipes):
+    if not (names or profile.recipes or profile.predictions):
         raise ReefcoreError(f"the profile {profile.name} names no recipes", profile.path, "name what to train")
     if not (names or train_sets or seed):
         return profile, ["train"]
@@ -338,12 +348,9 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
         for run_id, answers in table.groupby("run_id"):
             score = metrics.score(answers["y_true"], answers["y_pred"])
             scores = {key: score[key] for key in ("macro_recall", "accuracy")}
-            rows.append(
-                row
-                | {"run": run_id.rpartition("-")[0], "test": run_id.rpartition("-")[2]}
-                | scores
-                | {"n": len(answers)}
-            )
+            trained, dash, test = run_id.rpartition("-")
+            names = {"run": trained, "test": test} if dash else {"run": run_id}  # as other programs name theirs
+            rows.append(row | names | scores | {"n": len(answers)})
     columns = ["run", "row", "state", "test", "macro_recall", "accuracy", "n", "epochs", "seconds", "device"]
     return pd.DataFrame(rows, columns=columns).astype({"n": "Int64", "epochs": "Int64"})
 
@@ -399,6 +406,13 @@ def plan(profile: Profile) -> dict[str, Step]:
             {"recipe": keys.text_hash(text)},
         )
         trained.append(step)
+    for path in profile.predictions:
+        if not (file := keys.root() / path).is_file():
+            raise ReefcoreError("this file of predictions does not exist", file, f"see predictions in {profile.path}")
+        given = {"file": keys.digest(file)}
+        outputs = (f"predictions/{file.stem}.parquet",)
+        made = functools.partial(_given, path)
+        trained.append(Step(f"given-{file.stem}", made, outputs, ("data",), ("reefcore.predictions",), given=given))
     if trained:
         steps += trained
         outputs = tuple(output for step in trained for output in step.outputs)
@@ -420,7 +434,7 @@ def plan(profile: Profile) -> dict[str, Step]:
 def maker(profile: Profile, output: str) -> str | None:
     """Return the step that makes an output, or None where no step of this profile does."""
     if output.partition("/")[0] in TRAINED:
-        return "train" if profile.recipes else None
+        return "train" if profile.recipes or profile.predictions else None
     return next((name for name, step in plan(profile).items() if output in step.outputs), None)
 
 
