@@ -198,7 +198,7 @@ def _run(run: Run, profile: Profile, folder: Path, workers: int) -> None:
 
 
 def _given(path: str, profile: Profile, folder: Path, workers: int) -> None:
-    from reefcore import predictions
+    from reefcore import metrics, predictions
 
     annotations = read_parquet(folder / "annotations.parquet", columns=["annotation_id", "label"])
     table = predictions.read(keys.root() / path, annotations)
@@ -206,6 +206,11 @@ def _given(path: str, profile: Profile, folder: Path, workers: int) -> None:
     if len(problems):
         bad = problems["line"].nunique()
         logger.warning("%s", problems_text(problems, path, len(table), len(table) + bad))
+    for run_id in table["run_id"].unique():
+        run, _, test = run_id.rpartition("-")
+        if run in runs(profile) or test not in metrics.SCHEMES:
+            why = "is that of a run of the profile" if run in runs(profile) else "does not end in a test set"
+            raise ReefcoreError(f"the run_id {run_id} {why}", path, "give one such as mine-S3-W")
     predictions.write(table, folder / "predictions" / f"{Path(path).stem}.parquet")
 
 
@@ -348,9 +353,8 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
         for run_id, answers in table.groupby("run_id"):
             score = metrics.score(answers["y_true"], answers["y_pred"])
             scores = {key: score[key] for key in ("macro_recall", "accuracy")}
-            trained, dash, test = run_id.rpartition("-")
-            names = {"run": trained, "test": test} if dash else {"run": run_id}  # as other programs name theirs
-            rows.append(row | names | scores | {"n": len(answers)})
+            run, _, test = run_id.rpartition("-")
+            rows.append(row | {"run": run, "test": test} | scores | {"n": len(answers)})
     columns = ["run", "row", "state", "test", "macro_recall", "accuracy", "n", "epochs", "seconds", "device"]
     return pd.DataFrame(rows, columns=columns).astype({"n": "Int64", "epochs": "Int64"})
 
@@ -409,10 +413,14 @@ def plan(profile: Profile) -> dict[str, Step]:
     for path in profile.predictions:
         if not (file := keys.root() / path).is_file():
             raise ReefcoreError("this file of predictions does not exist", file, f"see predictions in {profile.path}")
+        stems = [Path(other).stem for other in profile.predictions]
+        if stems.count(file.stem) > 1 or file.stem in runs(profile):
+            raise ReefcoreError("a run or another file of the profile has this name", file, "rename the file")
         given = {"file": keys.digest(file)}
         outputs = (f"predictions/{file.stem}.parquet",)
         made = functools.partial(_given, path)
-        trained.append(Step(f"given-{file.stem}", made, outputs, ("data",), ("reefcore.predictions",), given=given))
+        uses = ("reefcore.predictions", "reefcore.metrics")
+        trained.append(Step(f"given-{file.stem}", made, outputs, ("data",), uses, given=given))
     if trained:
         steps += trained
         outputs = tuple(output for step in trained for output in step.outputs)
