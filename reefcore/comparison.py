@@ -155,10 +155,10 @@ def training_sets(runs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     runs : DataFrame
-        ``train_set``, ``train_patches`` and ``epochs`` of each run.
+        ``train_set`` (empty for a pretraining, which is left out), ``train_patches`` and ``epochs`` of each run.
     """
     printed = published.wide(2).set_index("split")["annotations"]
-    by = runs.groupby("train_set")
+    by = runs[runs["train_set"] != ""].groupby("train_set")
     table = by.agg(runs=("run", "size"), patches=("train_patches", "median"), epochs=("epochs", "median"))
     table.insert(0, "points, paper", printed[[f"Train-{name}" for name in table.index]].array)
     names = {"train_set": "train set", "patches": "patches of a run, here", "epochs": "epochs, here"}
