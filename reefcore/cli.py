@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("folder", nargs="?", default="build/sample-only", help="a new or empty folder (build/sample-only)")
     one.add_argument("--seed", type=int, default=0, help="another seed, another survey (0)")
     one.add_argument("--scale", type=float, default=1.0, help="how large: 1 is the sample of the book")
-    one.add_argument("--workers", type=int, default=2, help="processes (2)")
+    one.add_argument("--workers", type=_processes, default=2, help="processes (2)")
 
     group = commands.add_parser("annotations", help="work with annotation files").add_subparsers(
         required=True, metavar="COMMAND"
@@ -139,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     one = command(commands, "prepare", _prepare, "make what training needs: by default the patches")
     one.add_argument("steps", nargs="*", default=["patches"], metavar="STEP", help="such as splits (patches)")
     one.add_argument("--profile", default="sample")
-    one.add_argument("--workers", type=int, default=2, help="processes (2)")
+    one.add_argument("--workers", type=_processes, default=2, help="processes (2)")
 
     one = command(
         commands,
@@ -155,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--scheme", action="append", metavar="SET", help="S1, S2, S3, S4; again for more (the recipe's)")
     one.add_argument("--seed", type=int, default=0, help="of the training; the data stay as they are (0)")
     one.add_argument("--profile", default="sample")
-    one.add_argument("--workers", type=int, default=2, help="processes, each of one thread (2)")
+    one.add_argument("--workers", type=_processes, default=2, help="processes, each of one thread (2)")
     one.add_argument("--commands", action="store_true", help="print how to start it on one GPU, on eight, and by SLURM")
 
     one = command(commands, "results", _results, "list the runs: how each stands and what it scored")
@@ -212,6 +212,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--marker", type=Path, required=True)
     one.add_argument("--workers", type=int, default=1)
     return parser
+
+
+def _processes(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes, at least 1")
+    return int(text)
 
 
 def _pair(text: str) -> tuple[str, str]:

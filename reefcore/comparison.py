@@ -155,8 +155,7 @@ def training_sets(runs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     runs : DataFrame
-        ``train_set``, ``train_patches`` and ``epochs`` of each run; a pretraining, which has no training set of
-        labels, does not count.
+        ``train_set`` (empty for a pretraining, which is left out), ``train_patches`` and ``epochs`` of each run.
     """
     printed = published.wide(2).set_index("split")["annotations"]
     by = runs[runs["train_set"] != ""].groupby("train_set")

@@ -83,7 +83,11 @@ def test_every_row_run_is_said():
 
 def test_recipes_and_training_sets_of_paper_and_profile():
     runs = pd.DataFrame(
-        [("swin_b-S1", "swin_b", "S1", 7, 100, 8), ("vit-S1", "vit", "S1", 9, 300, 8), ("mae", "mae", "", 9, 500, 20)],
+        [
+            ("mae_pretraining", "mae_pretraining", "", 9, 50, 8),
+            ("swin_b-S1", "swin_b", "S1", 7, 100, 8),
+            ("vit-S1", "vit", "S1", 9, 300, 8),
+        ],
         columns=["run", "recipe", "train_set", "parameters", "train_patches", "epochs"],
     )
     table = comparison.recipes_table(ROWS, runs, "sample", {"epochs": 3}).set_index("row")

@@ -157,7 +157,16 @@ def test_an_interrupt_is_code_130(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["nothing"], ["run"], ["run", "all", "-p", "novalue"], ["evaluate", "x", "--over", "all"]]
+    "arguments",
+    [
+        [],
+        ["nothing"],
+        ["run"],
+        ["run", "all", "-p", "novalue"],
+        ["evaluate", "x", "--over", "all"],
+        ["train", "--workers", "0"],
+        ["prepare", "--workers", "-1"],
+    ],
 )
 def test_wrong_usage_is_code_2(arguments, capsys):
     with pytest.raises(SystemExit) as caught:

@@ -19,6 +19,7 @@ import yaml
 from conftest import TOP
 
 from reefcore import annotations, cli, metrics, workflow
+from reefcore.errors import ReefcoreError
 from reefcore.files import write_parquet
 from reefcore.workflow import launch, steps
 
@@ -164,6 +165,35 @@ def test_another_seed_is_another_run_beside_the_others(here, smoke, reefcore, li
     assert facts["run"].tolist() == ["vit-S3", "vit.seed1-S3"] and facts["seed"].tolist() == [0, 1]
     assert project.table("history")["run"].unique().tolist() == ["vit-S3", "vit.seed1-S3"]
     assert set(project.table("validation")["run_id"]) == {"vit-S3-val", "vit.seed1-S3-val"}
+
+
+def test_predictions_of_other_programs_stand_beside_the_runs(here, smoke, reefcore, listed):
+    assert reefcore("train")[0] == 0
+    mine = pd.read_parquet(here / "data" / "predictions" / "vit-S3.parquet").query("run_id == 'vit-S3-S3'")
+    mine = mine[["annotation_id", "y_true"]].assign(y_pred=mine["y_true"])  # an oracle
+    mine.to_csv(here / "nameless.csv", index=False)
+    mine.assign(run_id="oracle-S3").to_csv(here / "oracle.csv", index=False)
+    mine.assign(run_id="vit-S3-S3").to_csv(here / "thief.csv", index=False)
+    mine.assign(run_id="x-S3").to_csv(here / "vit-S3.csv", index=False)
+    project = workflow.open(write_profile(here, smoke, "beside", predictions=["oracle.csv"]))
+    assert set(project.table("predictions")["run_id"]) == {"vit-S3-S3", "vit-S3-W", "oracle-S3"}
+    scores = project.table("metrics").query("metric == 'macro_recall'").set_index("run_id")["value"]
+    assert scores["oracle-S3"] == 1 and scores["vit-S3-S3"] < 1
+    row = listed(profile="beside.yaml")["oracle S3"]
+    assert (row["state"], row["macro_recall"], row["epochs"]) == ("own", 1, None)
+    alone = workflow.open(write_profile(here, smoke, "alone", predictions=["oracle.csv"], recipes=[]))
+    assert set(alone.table("predictions")["run_id"]) == {"oracle-S3"}
+    with pytest.raises(ReefcoreError, match="the profile alone trains nothing, and so has no history"):
+        alone.table("history")
+    for name, said in {
+        "none": "this file of predictions does not exist; see predictions in .*beside.yaml",
+        "thief": "thief.csv: the run_id vit-S3-S3 is that of a run of the profile; give one .*",
+        "nameless": "nameless.csv: the run_id nameless does not end in a test set; give one such as mine-S3-W",
+        "vit-S3": "vit-S3.csv: a run or another file of the profile has this name; rename the file",
+    }.items():
+        profile = write_profile(here, smoke, "beside", predictions=[f"{name}.csv"])
+        code, _, err = reefcore("train", profile=profile)
+        assert code == 2 and re.search(f"reefcore: .*{said}\\.\n$", err), err
 
 
 @pytest.mark.parametrize(
@@ -326,6 +356,8 @@ def test_two_processes_pretrain_and_train_by_the_printed_line(here, reefcore):
     assert names == ["vit_mae-S3"]
     for name in ("mae_pretraining", "vit_mae-S3"):
         assert steps.is_fresh(profile, project.folder, name)  # nothing is left to do for one process
+    code, _, err = reefcore("predict", "data/checkpoints/mae_pretraining.safetensors", "data/photos", profile=None)
+    assert code == 2 and "mae_pretraining.safetensors: this is not a checkpoint" in err
 
 
 def test_many_processes_refuse_what_is_not_prepared_and_end(here, smoke):

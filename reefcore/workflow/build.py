@@ -188,7 +188,8 @@ def ensure(chapter: Chapter, output: Path, workers: int = steps.WORKERS) -> dict
             inputs[need] = {name: fingerprint(made, name) for name in steps.plan(chapter.profile)[need].outputs}
         executed, failed = output / f"{chapter.name}.ipynb", top / "build" / "failed" / f"{chapter.name}.ipynb"
         began, start = time.perf_counter(), datetime.datetime.now(datetime.UTC)
-        env = {RECORD: path.name}
+        # The bars of libraries of models ask for widgets, which a page does not have.
+        env = {RECORD: path.name, "PYTHONWARNINGS": "ignore:IProgress not found"}
         notebook.execute(chapter.notebook, chapter.given, executed, cwd=top, failed=failed, env=env)
         failed.unlink(missing_ok=True)
         declared = notebook.parameters(notebook.read(chapter.notebook), chapter.notebook.name)

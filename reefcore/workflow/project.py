@@ -90,6 +90,9 @@ class Project:
         """
         if name in steps.TRAINED:
             outputs = [output for output in self._made(name)["outputs"] if output.startswith(f"{name}/")]
+            if not outputs:
+                do = "it shows predictions of other programs; name recipes in it for more"
+                raise ReefcoreError(f"the profile {self.profile.name} trains nothing, and so has no {name}", do=do)
             return pd.concat((read_parquet(self.folder / output, columns) for output in outputs), ignore_index=True)
         self._made(f"{name}.parquet")
         return read_parquet(self.folder / f"{name}.parquet", columns)

@@ -151,8 +151,8 @@ def store(profile: Profile, folder: Path):
 
 def _train(profile: Profile, folder: Path, workers: int) -> None:
     """Train every run that is not up to date, in processes that each import torch once."""
-    # What others start from comes first, and those that wait for it last.
-    runs = sorted(_runs(profile), key=lambda run: (run.train_set != "", run.starts_from != ""))
+    # A pretraining comes first, and what waits for it last.
+    runs = sorted(_runs(profile), key=lambda run: run.starts_from != "")
     for path in profile.predictions:
         ensure(profile, folder, f"given-{Path(path).stem}")
     stale = [run.name for run in runs if not is_fresh(profile, folder, run.name)]
@@ -194,11 +194,11 @@ def _run(run: Run, profile: Profile, folder: Path, workers: int) -> None:
     if run.train_set:
         done.fitted.save(checkpoint)
     else:
-        weights.save(done.fitted.learner.encoder_state(), checkpoint, {"recipe": recipe.name})
+        weights.save(done.fitted.learner.encoder_state(), checkpoint, {"pretraining": recipe.name})
 
 
 def _given(path: str, profile: Profile, folder: Path, workers: int) -> None:
-    from reefcore import predictions
+    from reefcore import metrics, predictions
 
     annotations = read_parquet(folder / "annotations.parquet", columns=["annotation_id", "label"])
     table = predictions.read(keys.root() / path, annotations)
@@ -206,6 +206,11 @@ def _given(path: str, profile: Profile, folder: Path, workers: int) -> None:
     if len(problems):
         bad = problems["line"].nunique()
         logger.warning("%s", problems_text(problems, path, len(table), len(table) + bad))
+    for run_id in table["run_id"].unique():
+        run, _, test = run_id.rpartition("-")
+        if run in runs(profile) or test not in metrics.SCHEMES:
+            why = "is that of a run of the profile" if run in runs(profile) else "does not end in a test set"
+            raise ReefcoreError(f"the run_id {run_id} {why}", path, "give one such as mine-S3-W")
     predictions.write(table, folder / "predictions" / f"{Path(path).stem}.parquet")
 
 
@@ -242,7 +247,7 @@ class Run:
 
 @functools.cache
 def _runs(profile: Profile) -> tuple[Run, ...]:
-    """List the runs of a profile, and the pretraining they start from."""
+    """List the runs of a profile, after the pretrainings they start from."""
     found, library = [], recipes.names()
     for name in profile.recipes:
         stem = Path(name).stem
@@ -261,7 +266,7 @@ def _runs(profile: Profile) -> tuple[Run, ...]:
             seeds = range(profile.seeds.get(f"{recipe.name}-{train_set}", 1))
             found += [Run(name, train_set, seed, start) for seed in seeds]
     found += [Run(name, "") for name in sorted({run.starts_from for run in found} - {"", *profile.recipes})]
-    return tuple(found)
+    return tuple(sorted(found, key=lambda run: run.train_set != ""))
 
 
 def runs(profile: Profile) -> list[str]:
@@ -296,7 +301,7 @@ def asked(profile: Profile, names: list[str], train_sets: list[str] | None, seed
     """
     if unknown := [name for name in train_sets or () if name not in TRAIN_SETS]:
         raise ReefcoreError(f"there is no training set {unknown[0]!r}", do=f"choose from {', '.join(TRAIN_SETS)}")
-    if not (names or profile.recipes):
+    if not (names or profile.recipes or profile.predictions):
         raise ReefcoreError(f"the profile {profile.name} names no recipes", profile.path, "name what to train")
     if not (names or train_sets or seed):
         return profile, ["train"]
@@ -348,12 +353,8 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
         for run_id, answers in table.groupby("run_id"):
             score = metrics.score(answers["y_true"], answers["y_pred"])
             scores = {key: score[key] for key in ("macro_recall", "accuracy")}
-            rows.append(
-                row
-                | {"run": run_id.rpartition("-")[0], "test": run_id.rpartition("-")[2]}
-                | scores
-                | {"n": len(answers)}
-            )
+            run, _, test = run_id.rpartition("-")
+            rows.append(row | {"run": run, "test": test} | scores | {"n": len(answers)})
     columns = ["run", "row", "state", "test", "macro_recall", "accuracy", "n", "epochs", "seconds", "device"]
     return pd.DataFrame(rows, columns=columns).astype({"n": "Int64", "epochs": "Int64"})
 
@@ -412,10 +413,14 @@ def plan(profile: Profile) -> dict[str, Step]:
     for path in profile.predictions:
         if not (file := keys.root() / path).is_file():
             raise ReefcoreError("this file of predictions does not exist", file, f"see predictions in {profile.path}")
+        stems = [Path(other).stem for other in profile.predictions]
+        if stems.count(file.stem) > 1 or file.stem in runs(profile):
+            raise ReefcoreError("a run or another file of the profile has this name", file, "rename the file")
         given = {"file": keys.digest(file)}
         outputs = (f"predictions/{file.stem}.parquet",)
         made = functools.partial(_given, path)
-        trained.append(Step(f"given-{file.stem}", made, outputs, ("data",), ("reefcore.predictions",), given=given))
+        uses = ("reefcore.predictions", "reefcore.metrics")
+        trained.append(Step(f"given-{file.stem}", made, outputs, ("data",), uses, given=given))
     if trained:
         steps += trained
         outputs = tuple(output for step in trained for output in step.outputs)
