@@ -83,11 +83,12 @@ def per_class(rows: pd.DataFrame, counts: pd.Series) -> pd.DataFrame:
     -------
     DataFrame
         The most trained class first: ``label``, ``train``, ``n`` (test points), ``errors``, ``recall`` with Wilson's
-        95 % interval ``ci_low``, ``ci_high``, ``taken_for`` (the most frequent wrong label) and ``top_share`` (its
-        share of the errors); NaN where the class is absent from the test, or has no error.
+        95 % interval ``ci_low``, ``ci_high``, ``precision``, ``f1``, ``taken_for`` (the most frequent wrong label) and
+        ``top_share`` (its share of the errors); NaN where the class is absent from the test, was never the answer, or
+        has no error.
     """
     cells = metrics.confusion(rows["y_true"], rows["y_pred"])
-    hits, n = pd.Series(np.diag(cells), cells.index), cells.sum(axis=1)
+    hits, n, said = pd.Series(np.diag(cells), cells.index), cells.sum(axis=1), cells.sum()
     wrong = cells.mask(np.eye(len(cells), dtype=bool), 0)
     errors = n - hits
     low, high = wilson(hits, n)
@@ -99,6 +100,8 @@ def per_class(rows: pd.DataFrame, counts: pd.Series) -> pd.DataFrame:
             "recall": hits / n.where(n > 0),
             "ci_low": np.where(n > 0, low, np.nan),
             "ci_high": np.where(n > 0, high, np.nan),
+            "precision": hits / said.where(said > 0),
+            "f1": 2 * hits / (n + said),
             "taken_for": wrong.idxmax(axis=1).where(errors > 0),
             "top_share": wrong.max(axis=1) / errors.where(errors > 0),
         }

@@ -26,7 +26,7 @@ def rows_of(number: int) -> dict[str, str]:
 
 
 def others(metrics: pd.DataFrame) -> dict[str, str]:
-    """Name the runs of a metrics or predictions table that no recipe of the library made, as rows of their own; see `rows_of`."""
+    """Name runs of a metrics or predictions table that no recipe of the library made, as rows of their own."""
     known = recipes.names()
     names = metrics["run_id"].str.rsplit("-", n=2).str[0].unique()
     return {name: name for name in sorted(names) if name.partition(".")[0] not in known}

@@ -100,32 +100,6 @@ def score(y_true, y_pred, over: str = "truth") -> dict[str, float]:
     return {name: float(value) for name, value in _from_confusion(cm, over).items()}
 
 
-def per_class(y_true, y_pred) -> pd.DataFrame:
-    """Compute recall, precision and F1 of each class that occurs in the truth or in the predictions.
-
-    Returns
-    -------
-    DataFrame
-        ``label``, ``n`` (points of that true class), ``predicted`` (points predicted as it), ``recall`` (NaN where the
-        class is absent from the truth), ``precision`` (NaN where it was never predicted), ``f1``; fractions.
-    """
-    cm = confusion(y_true, y_pred)
-    hits, n, predicted = np.diag(cm.to_numpy()), cm.sum(axis=1).to_numpy(), cm.sum(axis=0).to_numpy()
-    with np.errstate(invalid="ignore"):
-        recall, precision = hits / n, hits / predicted
-    f1 = 2 * hits / (n + predicted)
-    return pd.DataFrame(
-        {
-            "label": cm.index.to_numpy("str"),
-            "n": n,
-            "predicted": predicted,
-            "recall": recall,
-            "precision": precision,
-            "f1": f1,
-        }
-    )
-
-
 def resample(y_true, y_pred, groups, n: int = 1000, seed: int = 0, over: str = "truth") -> pd.DataFrame:
     """Draw bootstrap values of every metric by resampling whole groups (photos) with replacement.
 

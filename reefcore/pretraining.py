@@ -68,31 +68,6 @@ class MaskedAutoencoder(Learner):
         """Give the weights from which a timm model of the same name and arguments goes on; it lacks only the head."""
         return self.encoder.vit.state_dict()
 
-    @torch.inference_mode()
-    def reconstruct(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Hide patches and predict them, for a figure.
-
-        Parameters
-        ----------
-        x : float tensor, shape (n, 3, side, side)
-            Normalised patches.
-
-        Returns
-        -------
-        masked : tensor like `x`
-            Hidden patches are 0, the mean colour.
-        reconstruction : tensor like `x`
-            Hidden patches are as predicted, with the mean and contrast of the true patch, which the model does not
-            predict; the others are those of `x`.
-        """
-        hidden, predicted = self._predict(x)
-        patches = utils.patchify(x, self.side)
-        true = utils.get_at_index(patches, hidden)
-        pixels = predicted * (true.var(dim=-1, keepdim=True) + 1e-6).sqrt() + true.mean(dim=-1, keepdim=True)
-        filled = (utils.set_at_index(patches, hidden, part) for part in (torch.zeros_like(true), pixels))
-        masked, reconstruction = (utils.unpatchify(part, self.side) for part in filled)
-        return masked, reconstruction
-
     def _predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Hide patches; give their positions, shape (n, hidden), and predicted pixels, shape (n, hidden, pixels)."""
         vit = self.encoder.vit

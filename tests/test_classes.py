@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import classification_report
 
 from reefcore import classes, patches, taxonomy
 from reefcore.errors import ReefcoreError
@@ -44,7 +45,12 @@ def test_training_points_are_counted_by_class_and_by_family():
 
 
 def test_each_class_has_its_recall_and_its_most_frequent_wrong_label():
-    table = classes.per_class(rows_of(), pd.Series({"Porites": 50, "Favites": 7, "Pavona": 7})).set_index("label")
+    rows = rows_of()
+    table = classes.per_class(rows, pd.Series({"Porites": 50, "Favites": 7, "Pavona": 7})).set_index("label")
+    report = classification_report(rows["y_true"], rows["y_pred"], output_dict=True, zero_division=0)
+    for label in ("Favites", "Goniastrea", "Porites"):
+        for name, key in {"recall": "recall", "precision": "precision", "f1": "f1-score", "n": "support"}.items():
+            assert table.at[label, name] == pytest.approx(report[label][key])
     assert table.index.tolist() == ["Porites", "Favites", "Pavona", "Goniastrea"]
     assert table.loc["Favites", ["train", "n", "errors", "recall", "taken_for"]].tolist() == [
         7,
