@@ -136,6 +136,9 @@ def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences:
             axes.set_xlim(0, 100)
         axes.set(title=name, yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.4, -0.6))
         axes.grid(axis="y", color="#EEEEEE", lw=0.8)
+    span = [edge for axes in all_axes for edge in axes.get_xlim()]
+    for axes in all_axes:  # one scale: the panels are compared
+        axes.set_xlim(min(span), max(span))
     figure.supxlabel(title, fontsize=10)
     figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
     return figure
