@@ -20,7 +20,7 @@ BINS = 15
 CHUNK = 200  # resamples at once
 OFF = 1e-3  # what the scores of a point may be off one: more is no rounding
 TRAVELS = ["setting", "temperature", "of the test", "ECE as given", "ECE rescaled", "ECE at best"]
-TRAVELS += ["threshold", "promised", "answered at home", "found", "answered"]
+TRAVELS += ["threshold", "promised", "answered in validation", "found", "answered"]
 METRICS = {"ece": "expected calibration error", "nll": "negative log-likelihood", "brier": "Brier score"}
 
 
@@ -271,19 +271,19 @@ def coverage(said: Answers, steps: int = 20) -> pd.DataFrame:
 
 
 def promise(home: Answers, abroad: Answers, wanted: float = 0.9) -> dict[str, float]:
-    """Choose a threshold at home, on validation points, and see what it is worth on the test.
+    """Choose a threshold on validation points (home), and see what it is worth on the test (abroad).
 
     Parameters
     ----------
     home, abroad : Answers
     wanted : float
-        Accuracy that the answers above the threshold have at home, at least.
+        Accuracy that the validation answers from the threshold on have, at least.
 
     Returns
     -------
     dict
-        ``threshold`` (NaN where no threshold gives that accuracy), ``promised`` (accuracy from it on at home) and
-        ``answered at home`` (the share of the points from it on), ``found`` and ``answered`` (the same on the test).
+        ``threshold`` (NaN where no threshold gives that accuracy), ``promised`` (accuracy from it on) and
+        ``answered in validation`` (share of the points from it on), ``found`` and ``answered`` (the same on the test).
     """
     order = np.argsort(-home.confidence, kind="stable")
     accuracy = np.cumsum(home.right[order]) / np.arange(1, len(order) + 1)
@@ -292,7 +292,7 @@ def promise(home: Answers, abroad: Answers, wanted: float = 0.9) -> dict[str, fl
     enough = np.flatnonzero((accuracy >= wanted) & last)
     threshold = sure[enough[-1]] if len(enough) else np.nan
     result = {"threshold": float(threshold)}
-    for where, accuracy_name, share in ((home, "promised", "answered at home"), (abroad, "found", "answered")):
+    for where, accuracy_name, share in ((home, "promised", "answered in validation"), (abroad, "found", "answered")):
         kept = where.confidence >= threshold
         result |= {accuracy_name: float(where.right[kept].mean()) if kept.any() else np.nan, share: float(kept.mean())}
     return result

@@ -157,10 +157,10 @@ def test_a_promise_made_at_home_is_checked_on_the_test():
     abroad = calibration.answers(drawn(3000, too_sure=4, seed=1)[0])
     found = calibration.promise(home, abroad, 0.8)
     kept = home.confidence >= found["threshold"]
-    assert found["promised"] == home.right[kept].mean() >= 0.8 and found["answered at home"] == kept.mean()
+    assert found["promised"] == home.right[kept].mean() >= 0.8 and found["answered in validation"] == kept.mean()
     more = home.confidence >= np.sort(home.confidence[~kept])[-1]
     assert home.right[more].mean() < 0.8  # no lower threshold keeps the promise
-    assert found["found"] < found["promised"] - 0.05 and found["answered"] > found["answered at home"]
+    assert found["found"] < found["promised"] - 0.05 and found["answered"] > found["answered in validation"]
     tied = calibration.answers(rows_of([[0.9, 0.1, 0.0]] * 4, ["Favites"] * 3 + ["Pavona"]))
     assert np.isnan(calibration.promise(tied, abroad, 0.8)["threshold"])  # equally sure answers cannot be parted
     never = calibration.promise(calibration.answers(rows_of([[0.8, 0.1, 0.1]], ["Porites"])), abroad, 0.8)
