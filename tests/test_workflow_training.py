@@ -356,7 +356,8 @@ def test_two_processes_pretrain_and_train_by_the_printed_line(here, reefcore):
     assert names == ["vit_mae-S3"]
     for name in ("mae_pretraining", "vit_mae-S3"):
         assert steps.is_fresh(profile, project.folder, name)  # nothing is left to do for one process
-    code, _, err = reefcore("predict", "data/checkpoints/mae_pretraining.safetensors", "data/photos", profile=None)
+    checkpoint = "data/checkpoints/mae_pretraining.safetensors"
+    code, _, err = reefcore("predict", checkpoint, "data/photos", "--output", "none.csv", profile=None)
     assert code == 2 and "mae_pretraining.safetensors: this is not a checkpoint" in err
 
 
