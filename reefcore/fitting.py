@@ -112,7 +112,11 @@ def load(path: str | Path) -> Fitted:
     """
     state, known = weights.read(path)
     if "recipe" not in known:
-        raise ReefcoreError("this is not a checkpoint of reefcore", path, "give a file that `reefcore train` wrote")
+        raise ReefcoreError(
+            "this is not a checkpoint of a trained model",
+            path,
+            "give the file that `reefcore train` wrote for a training set",
+        )
     try:
         values = {key: tuple(v) if isinstance(v, list) else v for key, v in known["recipe"].items()}
         recipe = Recipe(**values)
@@ -202,6 +206,7 @@ def fit(
         module, optimiser = fabric.setup(learner, optimiser)
         average = _average(recipe, learner)
         judged = average.module if average else learner
+        name = (about or {}).get("run", recipe.name)
         same = (dataclasses.asdict(recipe), classes, seed, fabric.world_size)
         progress = _Progress(resume, (*same, resume and _digest(patches, (train, val), start)))
         progress.load(fabric, learner, optimiser, average)
@@ -209,7 +214,7 @@ def fit(
         feed = _Feed(patches, positions, y, recipe, augmentation)
         watch_val = _held(patches, val_positions, recipe) if len(val_positions) else None
         quiet = not (fabric.is_global_zero and sys.stderr.isatty())
-        bar = tqdm(total=recipe.epochs * updates, desc=recipe.name, leave=False, disable=quiet)
+        bar = tqdm(total=recipe.epochs * updates, desc=name, leave=False, disable=quiet)
         bar.update(progress.epoch * updates)
         for epoch in range(progress.epoch + 1, recipe.epochs + 1):
             order = _epoch(y, recipe, seed, epoch)[fabric.global_rank :: fabric.world_size]
@@ -225,7 +230,7 @@ def fit(
                 losses.append(loss.detach())
                 pending.append((step, losses[-1], chosen))
                 if fabric.device.type == "cpu" or len(pending) == CHECK_EVERY or step == updates:
-                    _finite(pending, recipe, epoch, positions, patches)
+                    _finite(pending, name, epoch, positions, patches)
                     pending.clear()
                 fabric.backward(loss)
                 if recipe.clip_grad:
@@ -241,7 +246,7 @@ def fit(
                     lr = _largest(optimiser)
                     logger.info(
                         "%s epoch %d step %d of %d: loss %.3f, lr %.2e, %.0f images/s",
-                        *(recipe.name, epoch, step, updates, losses[-1], lr, rate),
+                        *(name, epoch, step, updates, losses[-1], lr, rate),
                     )
             total = fabric.all_reduce(torch.stack(losses).mean(), reduce_op="mean").item()
             rate = len(losses) * batch * fabric.world_size / (time.perf_counter() - began)
@@ -255,7 +260,7 @@ def fit(
             row = (epoch, total, _largest(optimiser), rate, value, time.perf_counter() - began)
             said = "%s epoch %d: loss %.3f, lr %.2e, %.0f images/s, validation macro recall %.3f, %.1f s"
             if fabric.is_global_zero:
-                logger.info(said, recipe.name, *row)
+                logger.info(said, name, *row)
             progress.add(row, judged)
             progress.save(fabric, learner, optimiser, average)
         bar.close()
@@ -360,7 +365,7 @@ def _epoch(y: np.ndarray, recipe: Recipe, seed: int, epoch: int) -> np.ndarray:
     return rng.permutation(np.concatenate(index))
 
 
-def _finite(pending: list, recipe: Recipe, epoch: int, positions, patches) -> None:
+def _finite(pending: list, name: str, epoch: int, positions, patches) -> None:
     """Stop at the first loss that is not finite, naming its batch."""
     good = torch.isfinite(torch.stack([value for _, value, _ in pending]))
     if good.all():
@@ -368,7 +373,7 @@ def _finite(pending: list, recipe: Recipe, epoch: int, positions, patches) -> No
     step, _, chosen = pending[int((~good).nonzero()[0])]
     names = ", ".join(str(patches.ids[positions[i]]) for i in chosen[:3])
     raise ReefcoreError(
-        f"the loss of {recipe.name} is not finite in epoch {epoch}, batch {step} (patches {names}, ...)",
+        f"the loss of {name} is not finite in epoch {epoch}, batch {step} (patches {names}, ...)",
         do="lower lr in the recipe, or set amp to off; what was trained before this epoch is kept",
     )
 

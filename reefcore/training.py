@@ -157,7 +157,6 @@ def run(
         tables += [answers(test, f"{second}-{scheme}", True) for scheme, test in tests.items()]
     drawn = val.iloc[np.sort(rng.permutation(len(val))[:MOST_VALIDATION])]
     validation = answers(drawn, f"{name}-val") if len(val) else tables[0].iloc[:0]
-    _done(resume)
     return Run(
         pd.concat(tables, ignore_index=True),
         validation,
@@ -214,7 +213,6 @@ def pretrain(
         resume=resume,
         about={"run": recipe.name, **(about or {})},
     )
-    _done(resume)
     none = pd.DataFrame()
     history = fitted.history.assign(run=recipe.name)[["run", *fitted.history]]
     return Run(none, none, history, _facts(fitted, recipe, "", seed, len(free), memory), fitted)
@@ -240,12 +238,6 @@ def _capped(frame: pd.DataFrame, cap: int, rng: np.random.Generator) -> pd.DataF
         return frame
     shuffled = frame.iloc[rng.permutation(len(frame))]
     return shuffled[shuffled.groupby("label").cumcount() < cap].sort_values("annotation_id", kind="stable")
-
-
-def _done(resume: str | Path | None) -> None:
-    """Remove what a killed run would go on from."""
-    if resume is not None:
-        Path(resume).unlink(missing_ok=True)
 
 
 def _facts(fitted, recipe: Recipe, train_set: str, seed: int, patches: int, memory: _Memory) -> pd.DataFrame:

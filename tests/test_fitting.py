@@ -316,7 +316,7 @@ def test_a_clip_model_from_published_weights_keeps_its_shape_and_preprocessing(t
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):
     foreign = weights.save({"a": torch.zeros(2)}, tmp_path / "foreign")
-    with pytest.raises(ReefcoreError, match="not a checkpoint of reefcore"):
+    with pytest.raises(ReefcoreError, match="not a checkpoint of a trained model"):
         fitting.load(foreign)
     with pytest.raises(ReefcoreError, match="cannot be read"):
         fitting.load(tmp_path / "missing")

@@ -195,6 +195,7 @@ def _run(run: Run, profile: Profile, folder: Path, workers: int) -> None:
         done.fitted.save(checkpoint)
     else:
         weights.save(done.fitted.learner.encoder_state(), checkpoint, {"pretraining": recipe.name})
+    resume.unlink(missing_ok=True)  # only now is nothing lost
 
 
 def _given(path: str, profile: Profile, folder: Path, workers: int) -> None:
@@ -359,6 +360,14 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"n": "Int64", "epochs": "Int64"})
 
 
+def _made_of(recipe: recipes.Recipe) -> dict[str, str]:
+    """Say what a training depends on of its recipe: the values, not the words beside them, and a file of weights."""
+    given = {"recipe": keys.text_hash(repr(recipe))}
+    if recipe.weights.endswith(".safetensors"):
+        given["weights"] = keys.digest(file) if (file := Path(recipe.weights)).is_file() else "missing"
+    return given
+
+
 @functools.cache
 def plan(profile: Profile) -> dict[str, Step]:
     """List the steps of a profile, each after those it needs."""
@@ -399,7 +408,6 @@ def plan(profile: Profile) -> dict[str, Step]:
     trained = []
     for run in _runs(profile):
         kinds = ("predictions", "validation", "history", "runs") if run.train_set else ("history", "runs")
-        text = "\n".join(path.read_text(encoding="utf-8") for path in recipes.files(run.recipe))
         step = Step(
             run.name,
             functools.partial(_run, run),
@@ -407,7 +415,7 @@ def plan(profile: Profile) -> dict[str, Step]:
             ("data", "splits", "patches", *filter(None, [run.starts_from])),
             ("reefcore.training", "reefcore.recipes", "reefcore.shards"),
             ("seed", "recipe_changes", "shards", "kind"),
-            {"recipe": keys.text_hash(text)},
+            _made_of(recipes.load(run.recipe, profile.kind, profile.recipe_changes)),
         )
         trained.append(step)
     for path in profile.predictions:
