@@ -7,7 +7,6 @@ normalisation, random erasing, then mixup or cutmix.
 from __future__ import annotations
 
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -108,11 +107,14 @@ class Augmentation:
         return x, target
 
 
-def normalised(x: torch.Tensor, recipe: Recipe | SimpleNamespace) -> torch.Tensor:
-    """Give 8-bit patches (n, 3, size, size) as floats with the recipe's mean and standard deviation taken out."""
-    mean, std = (torch.tensor(values, device=x.device).view(1, 3, 1, 1) * 255 for values in (recipe.mean, recipe.std))
-    layout = torch.channels_last if recipe.channels_last else torch.contiguous_format
-    return ((x.float() - mean) / std).contiguous(memory_format=layout)
+def normalised(x: torch.Tensor, recipe: Recipe) -> torch.Tensor:
+    """Give 8-bit patches (n, 3, side, side) as floats with the recipe's mean and standard deviation taken out."""
+    n, _, height, width = x.shape
+    # Channels last, a patch is one row: over rows the arithmetic is several times as fast as over three channels.
+    rows = x.permute(0, 2, 3, 1).reshape(n, -1).float()
+    mean, std = (torch.tensor(v, device=x.device).mul(255).repeat(height * width) for v in (recipe.mean, recipe.std))
+    x = rows.sub_(mean).div_(std).view(n, height, width, 3).permute(0, 3, 1, 2)
+    return x if recipe.channels_last else x.contiguous()
 
 
 def seed_all(*key: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import itertools
 import logging
@@ -133,7 +134,7 @@ def load(path: str | Path) -> Fitted:
     return Fitted(learner, recipe, pd.DataFrame(known["history"]), known["best_epoch"], known["crop"], known["about"])
 
 
-def launch(recipe: Recipe) -> Fabric:
+def launch(amp: str) -> Fabric:
     """Set up devices, precision and, under torchrun, the group of processes."""
     world, local = (int(os.environ.get(name, 1)) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
@@ -143,11 +144,14 @@ def launch(recipe: Recipe) -> Fabric:
         num_nodes=world // local,
         strategy="ddp" if world > 1 else "auto",
         # no CPU is fast at fp16, so what a GPU trained so is used there as plain numbers
-        precision=PRECISION["off" if accelerator == "cpu" and recipe.amp == "fp16" else recipe.amp],
+        precision=PRECISION["off" if accelerator == "cpu" and amp == "fp16" else amp],
     )
     if world > 1:
         fabric.launch()
     return fabric
+
+
+_kept = functools.cache(launch)  # for predicting, which leaves no state in it: setting up takes longer than some photos
 
 
 def fit(
@@ -194,7 +198,7 @@ def fit(
     """
     (positions, y), (val_positions, val_y) = train, val
     with _settings(threads):
-        fabric = launch(recipe)
+        fabric = launch(recipe.amp)
         if len(positions) < 2 * fabric.world_size or (recipe.task != "masked" and len(classes) < 2):
             raise ReefcoreError(f"{len(positions)} patches of {len(classes)} classes are not enough for {recipe.name}")
         seed_all(seed, 0)  # every process starts from the same weights
@@ -288,7 +292,7 @@ def predict(fitted: Fitted, x, threads: int = 1, family: bool = False) -> np.nda
     """
     patches, positions = (ArrayPatches(x, range(len(x))), np.arange(len(x))) if isinstance(x, np.ndarray) else x
     with _settings(threads):
-        fabric = launch(fitted.recipe)
+        fabric = _kept(fitted.recipe.amp)
         learner = fitted.learner.to(fabric.device)
         held = _held(patches, positions, fitted.recipe)
         return _scores(fabric, learner, held, fitted.recipe, family)
