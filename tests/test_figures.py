@@ -129,6 +129,11 @@ def test_every_pair_is_in_the_histogram_of_redrawn_reviews():
     assert sum(bar.get_height() for bar in bars) == 3
 
 
+def test_a_tall_table_scrolls_inside_itself():
+    short, tall = (show_table(pd.DataFrame({"n": range(rows)}), "t", "c", "notice").markup for rows in (40, 41))
+    assert 'class="reef-table"' in short and 'class="reef-table tall"' in tall
+
+
 def test_a_table_links_to_all_of_its_data_and_long_texts_wrap():
     whole = pd.DataFrame({"a": ["x" * 50, "y"]})
     page = figures.show_table(whole.head(1), "t", "c", "p", data=whole)._repr_html_()

@@ -18,6 +18,7 @@ from reefcore.errors import ReefcoreError
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6E6E6E"
 MARKERS = ("o", "s", "^", "D")
 LONG = " class=long"  # a cell of text that may wrap
+TALL = 40  # rows from which a table scrolls inside itself
 RC = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -179,7 +180,7 @@ def show_table(
     entries = len(rows) - foot
     body, last = "".join(rows[:entries]), f"<tfoot>{''.join(rows[entries:])}</tfoot>" if foot else ""
     return Shown(
-        f'<div class="reef-table" id="{html.escape(name)}" role="region" tabindex="0" '
+        f'<div class="reef-table{" tall" * (len(table) > TALL)}" id="{html.escape(name)}" role="region" tabindex="0" '
         f'aria-label="{html.escape(caption)}"><table>'
         f"<caption>{html.escape(caption)} <em>{html.escape(notice)}</em> {_csv(data, name)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>{last}</table></div>",
