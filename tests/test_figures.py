@@ -130,7 +130,7 @@ def test_every_pair_is_in_the_histogram_of_redrawn_reviews():
 
 
 def test_a_tall_table_scrolls_inside_itself():
-    short, tall = (show_table(pd.DataFrame({"n": range(rows)}), "t", "c", "notice").markup for rows in (40, 41))
+    short, tall = (style.show_table(pd.DataFrame({"n": range(rows)}), "t", "c", "notice").markup for rows in (40, 41))
     assert 'class="reef-table"' in short and 'class="reef-table tall"' in tall
 
 
