@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from reefcore import classes
 from reefcore.errors import ReefcoreError
 from reefcore.metrics import photo_of
 from reefcore.review import wilson
@@ -18,6 +19,7 @@ from reefcore.tables import SCORE
 CLIP = 1e-12  # a probability below this counts as this where its logarithm is taken
 BINS = 15
 CHUNK = 200  # resamples at once
+LEAST = 50  # answers above a threshold: the accuracy of fewer says little
 OFF = 1e-3  # what the scores of a point may be off one: more is no rounding
 TRAVELS = ["setting", "temperature", "of the test", "ECE as given", "ECE rescaled", "ECE at best"]
 TRAVELS += ["threshold", "promised", "answered in validation", "found", "answered"]
@@ -63,7 +65,8 @@ def answers(rows: pd.DataFrame) -> Answers:
     """
     columns = [name for name in rows if name.startswith(SCORE) and rows[name].notna().any()]
     if not columns:
-        raise ReefcoreError("these predictions have no scores", do=f"give one column {SCORE}CLASS per class")
+        named = " and ".join(rows["run_id"].unique())
+        raise ReefcoreError(f"run {named} has no scores", do=f"give one column {SCORE}CLASS per class")
     p, run = rows[columns].to_numpy("float64"), rows["run_id"].iloc[0]
     total = p.sum(axis=1)
     if (bad := ~(np.abs(total - 1) <= OFF)).any():
@@ -72,17 +75,43 @@ def answers(rows: pd.DataFrame) -> Answers:
             f"{rows['annotation_id'][bad].iloc[0]} (sum {total[bad][0]:.3f})",
             do="give probabilities: the softmax of a model's logits",
         )
-    classes = pd.Index([name.removeprefix(SCORE) for name in columns])
-    truth, answer = (classes.get_indexer(rows[name]) for name in ("y_true", "y_pred"))
+    names = pd.Index([name.removeprefix(SCORE) for name in columns])
+    truth, answer = (names.get_indexer(rows[name]) for name in ("y_true", "y_pred"))
     if (answer < 0).any():
         stray = rows["y_pred"][answer < 0].iloc[0]
         raise ReefcoreError(f"run {run} predicts {stray} but has no scores of it", do=f"add the column {SCORE}{stray}")
     return Answers(p / total[:, None], truth, answer)
 
 
+def without_scores(predictions: pd.DataFrame) -> list[str]:
+    """List the runs that have no score at any point."""
+    scored = predictions.filter(regex=f"^{SCORE}").notna().any(axis=1)
+    some = scored.groupby(predictions["run_id"], sort=False).any()
+    return some.index[~some].tolist()
+
+
+def pick(predictions: pd.DataFrame, run: str) -> tuple[pd.DataFrame, str]:
+    """Take one run with scores out of many, as `classes.pick` does.
+
+    Returns
+    -------
+    rows : DataFrame
+        Its predictions; no rows where the run asked for, or every run, is without scores.
+    said : str
+        Which run this is, or that it has no scores.
+    """
+    bare = without_scores(predictions)
+    kept = predictions[~predictions["run_id"].isin(bare)]
+    if run not in bare and (len(kept) or not len(predictions)):
+        return classes.pick(kept, run)
+    rows, _ = classes.pick(predictions, run)
+    name = rows["run_id"].iloc[0]
+    return rows.head(0), f"Run {name} has no scores (columns {SCORE}CLASS); this chapter needs them."
+
+
 def confident(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the probability of the answer as a column ``confidence``; see `answers` for what is refused."""
-    return rows.assign(confidence=answers(rows).confidence)
+    """Add the probability of the answer as a column ``confidence``; see `answers` for what is refused, but no rows."""
+    return rows.assign(confidence=answers(rows).confidence if len(rows) else 0.0)
 
 
 def scaled(said: Answers, temperature: float) -> Answers:
@@ -230,9 +259,10 @@ def before_and_after(
     DataFrame
         ``run``, ``points``, ``unknown`` (points whose true class has no score), ``temperature``, ``stage`` (as given,
         rescaled), ``metric``, ``value``, ``ci_low``, ``ci_high``, ``by_chance`` (of the expected calibration error).
-        A run without validation points is there as given only.
+        A run without validation points is there as given only; one without scores is left out, see `without_scores`.
     """
     parts = []
+    predictions = predictions[~predictions["run_id"].isin(without_scores(predictions))]
     predictions = predictions.assign(photo=photo_of(predictions["annotation_id"], annotations))
     for run, rows in predictions.groupby("run_id", sort=False):
         both, fitted = stages(rows, validation, run)
@@ -242,7 +272,7 @@ def before_and_after(
             chance = np.where(table["metric"] == "ece", table.attrs["ece_by_chance"], np.nan)
             parts.append(table.assign(**lead, stage=stage, by_chance=chance))
     columns = ["run", "points", "unknown", "temperature", "stage", "metric", "value", "ci_low", "ci_high", "by_chance"]
-    return pd.concat(parts, ignore_index=True)[columns]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def coverage(said: Answers, steps: int = 20) -> pd.DataFrame:
@@ -282,14 +312,15 @@ def promise(home: Answers, abroad: Answers, wanted: float = 0.9) -> dict[str, fl
     Returns
     -------
     dict
-        ``threshold`` (NaN where no threshold gives that accuracy), ``promised`` (accuracy from it on) and
+        ``threshold`` (NaN where none gives that accuracy to at least `LEAST` validation answers), ``promised``
+        (accuracy from it on) and
         ``answered in validation`` (share of the points from it on), ``found`` and ``answered`` (the same on the test).
     """
     order = np.argsort(-home.confidence, kind="stable")
     accuracy = np.cumsum(home.right[order]) / np.arange(1, len(order) + 1)
     sure = home.confidence[order]
     last = np.append(sure[1:] < sure[:-1], True)  # equal confidences are answered together
-    enough = np.flatnonzero((accuracy >= wanted) & last)
+    enough = np.flatnonzero((accuracy >= wanted) & last & (np.arange(1, len(order) + 1) >= LEAST))
     threshold = sure[enough[-1]] if len(enough) else np.nan
     result = {"threshold": float(threshold)}
     for where, accuracy_name, share in ((home, "promised", "answered in validation"), (abroad, "found", "answered")):

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import softmax
 from sklearn.metrics import log_loss
 
-from reefcore import calibration
+from reefcore import calibration, classes
 from reefcore.errors import ReefcoreError
 
 CLASSES = ["Favites", "Pavona", "Porites"]
@@ -34,7 +34,7 @@ def test_what_is_no_probability_is_refused():
         calibration.answers(rows)
     with pytest.raises(ReefcoreError, match="do not sum to one"):
         calibration.answers(rows.assign(**{"score:Pavona": [np.nan, 0.3]}))
-    with pytest.raises(ReefcoreError, match="these predictions have no scores"):
+    with pytest.raises(ReefcoreError, match="run vit-S3-S3 has no scores; give one column score:CLASS per class"):
         calibration.answers(rows.drop(columns=[f"score:{name}" for name in CLASSES]))
     with pytest.raises(ReefcoreError, match="predicts Isopora but has no scores of it"):
         calibration.answers(rows.iloc[:1].assign(y_pred="Isopora"))
@@ -145,6 +145,25 @@ def test_every_run_is_scored_before_and_after():
     assert set(table.loc[table["by_chance"].notna(), "metric"]) == {"ece"}
 
 
+def test_runs_without_scores_are_named_and_left_out():
+    first, bare = drawn(60)[0], drawn(40, run="mine-S3-S3")[0].drop(columns=[f"score:{name}" for name in CLASSES])
+    both = pd.concat([first, bare], ignore_index=True)
+    photos = both[["annotation_id"]].assign(source="A", image=[f"{i % 9}.jpg" for i in range(len(both))])
+    assert calibration.without_scores(both) == ["mine-S3-S3"] and calibration.without_scores(first) == []
+    home = first.assign(run_id="vit-S3-val")
+    assert calibration.before_and_after(both, home, photos, n=20)["run"].unique().tolist() == ["vit-S3-S3"]
+    assert calibration.before_and_after(bare, home, photos, n=20).empty
+    rows, said = calibration.pick(both, "mine-S3-S3")
+    assert said == "Run mine-S3-S3 has no scores (columns score:CLASS); this chapter needs them." and rows.empty
+    patches = photos.assign(row=1, column=1, label="Porites", broad_category="Hard coral")
+    assert classes.examples(calibration.confident(rows), patches, photos["annotation_id"], 8).empty
+    assert "mine-S3-S3 has no scores" in calibration.pick(bare, "vit-S3-S3")[1]
+    rows, said = calibration.pick(pd.concat([bare, first]), "cnn-S3-S3")  # what stands in for it has scores
+    assert rows["run_id"].unique().tolist() == ["vit-S3-S3"] and said.startswith("cnn-S3-S3 was not run")
+    with pytest.raises(ReefcoreError, match="there are no predictions"):
+        calibration.pick(first.head(0), "vit-S3-S3")
+
+
 def test_the_surest_answers_are_kept_first():
     p = [[c, 1 - c, 0.0] for c in (0.9, 0.6, 0.8, 0.7)]
     table = calibration.coverage(calibration.answers(rows_of(p, ["Favites", "Pavona", "Favites", "Pavona"])), 4)
@@ -161,10 +180,15 @@ def test_a_promise_made_at_home_is_checked_on_the_test():
     more = home.confidence >= np.sort(home.confidence[~kept])[-1]
     assert home.right[more].mean() < 0.8  # no lower threshold keeps the promise
     assert found["found"] < found["promised"] - 0.05 and found["answered"] > found["answered in validation"]
-    tied = calibration.answers(rows_of([[0.9, 0.1, 0.0]] * 4, ["Favites"] * 3 + ["Pavona"]))
+    tied = calibration.answers(rows_of([[0.9, 0.1, 0.0]] * 400, ["Favites"] * 300 + ["Pavona"] * 100))
     assert np.isnan(calibration.promise(tied, abroad, 0.8)["threshold"])  # equally sure answers cannot be parted
     never = calibration.promise(calibration.answers(rows_of([[0.8, 0.1, 0.1]], ["Porites"])), abroad, 0.8)
     assert np.isnan(never["threshold"]) and np.isnan(never["found"]) and never["answered"] == 0
+    p = [[0.9, 0.1, 0.0]] * (calibration.LEAST - 1) + [[0.5, 0.3, 0.2]]  # one answer less than a threshold needs
+    few = rows_of(p, ["Favites"] * (calibration.LEAST - 1) + ["Pavona"])
+    assert np.isnan(calibration.promise(calibration.answers(few), abroad, 0.99)["threshold"])
+    enough = calibration.answers(pd.concat([few.head(1), few]))
+    assert calibration.promise(enough, abroad, 0.99)["threshold"] == pytest.approx(0.9)
 
 
 def test_settings_of_a_recipe_and_what_travels():

@@ -36,7 +36,8 @@ predictions fitting training inference
 metrics
 cover
 comparison
-ranking classes calibration cost
+ranking classes cost
+calibration
 audit
 figures
 profiles
