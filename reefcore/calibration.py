@@ -313,8 +313,8 @@ def promise(home: Answers, abroad: Answers, wanted: float = 0.9) -> dict[str, fl
     -------
     dict
         ``threshold`` (NaN where none gives that accuracy to at least `LEAST` validation answers), ``promised``
-        (accuracy from it on) and
-        ``answered in validation`` (share of the points from it on), ``found`` and ``answered`` (the same on the test).
+        (accuracy from it on) and ``answered in validation`` (share of the points from it on), ``found`` and
+        ``answered`` (the same on the test).
     """
     order = np.argsort(-home.confidence, kind="stable")
     accuracy = np.cumsum(home.right[order]) / np.arange(1, len(order) + 1)

@@ -98,17 +98,20 @@ def differences(
     DataFrame
         ``setting``, ``first``, ``second``, ``published`` (difference of the printed numbers), ``value``, ``ci_low``,
         ``ci_high``, ``p``, ``p_holm``; fractions, NaN where it was not run or not printed; ``apart``: whether the
-        interval excludes zero and the adjusted p is below 0.05.
+        interval excludes zero and the adjusted p is below 0.05. ``.attrs["left_out"]`` names the runs that are not
+        compared: their points or true labels are not those of the run with the most points, the first of equals.
     """
     printed = published.results(number)
     printed = printed[printed["metric"] == metric]
     wanted = list(combinations(rows.values(), 2) if pairs is None else pairs)
-    tables = []
+    tables, left_out = [], []
     for (train, test), cells in printed.groupby(["train", "test"], sort=False):
         paper = cells.set_index("model")["published"]
         run = {row: f"{recipe}-{train}-{test}" for recipe, row in rows.items()}
         here = predictions[predictions["run_id"].isin(list(run.values()))]
-        present = set(here["run_id"].unique())
+        stray = _elsewhere(here)
+        left_out += stray
+        present = set(here["run_id"].unique()) - set(stray)
         table = pd.DataFrame(wanted, columns=["first", "second"])
         table = table.assign(
             setting=f"{train} / {COMMON_TEST.get(test, test)}",
@@ -123,7 +126,16 @@ def differences(
     columns = ["setting", "first", "second", "published", "value", "ci_low", "ci_high", "p", "p_holm"]
     table = pd.concat(tables, ignore_index=True).reindex(columns=columns)
     clear = (table["ci_low"] > 0) | (table["ci_high"] < 0)
-    return table.assign(apart=clear & (table["p_holm"] < LEVEL))
+    table = table.assign(apart=clear & (table["p_holm"] < LEVEL))
+    table.attrs["left_out"] = left_out
+    return table
+
+
+def _elsewhere(predictions: pd.DataFrame) -> list[str]:
+    """List the runs whose points and true labels are not those of the run with the most points."""
+    truths = {run: rows.set_index("annotation_id")["y_true"] for run, rows in predictions.groupby("run_id", sort=False)}
+    largest = max(truths.values(), key=len, default=None)
+    return [run for run, truth in truths.items() if not truth.sort_index().equals(largest.sort_index())]
 
 
 def in_points(table: pd.DataFrame) -> pd.DataFrame:

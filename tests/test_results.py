@@ -80,6 +80,23 @@ def test_differences_of_rows_and_their_print(world):
     assert len(every) == 6 * 4 and every["value"].notna().sum() == 3
 
 
+def test_a_run_on_other_points_is_left_out_of_the_differences_and_named(world):
+    predictions, _, annotations = world
+    whole = ranking.differences(predictions, annotations, LOSSES, 4, n=50)
+    assert whole.attrs["left_out"] == []
+    mine = predictions.query("run_id == 'loss_ce-S1-S1'").assign(run_id="mine-S1-S1")
+    rows = {"mine": "mine"} | LOSSES
+    for other in (mine.iloc[2:], mine.assign(y_true=mine["y_true"].replace("a", "b"))):
+        for both in ([predictions, other], [other, predictions][:: 1 if len(other) < len(mine) else -1]):
+            table = ranking.differences(pd.concat(both), annotations, rows, 4, n=50)
+            assert table.attrs["left_out"] == ["mine-S1-S1"]
+            here = table[(table["first"] != "mine") & (table["second"] != "mine")].reset_index(drop=True)
+            pd.testing.assert_frame_equal(here, whole, check_like=True)
+            assert table["value"].notna().sum() == 3
+    shuffled = pd.concat([mine.sample(frac=1, random_state=0), predictions])
+    assert ranking.differences(shuffled, annotations, rows, 4, n=50).attrs["left_out"] == []
+
+
 def test_thirds_are_of_the_rarest_and_commonest_classes(world):
     predictions, splits, annotations = world
     options = {"pairs": [("Focal", "CE")], "n": 100}
