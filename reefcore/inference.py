@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from reefcore import annotations, predictions
+from reefcore import annotations, predictions, taxonomy
 from reefcore.errors import ReefcoreError, problems_text
 from reefcore.files import atomic, read_parquet, write_parquet
 from reefcore.images import ENDINGS, image_size, photo_path, photos_in
@@ -42,7 +42,8 @@ def run(
     EXIF orientation is not applied, as for every photo here.
 
     For annotations a predictions table is written: run_id is the name of the checkpoint, y_true is ``label_raw`` where
-    that is a class of the model, else ``label``, or ``label_raw`` where there is none. For photos it is a table that
+    that is a class of the model, else ``label``, or ``label_raw`` where there is none; of a model of families the
+    family of that. For photos it is a table that
     `reefcore.annotations` reads: Source, Name, Row, Column, Label, Confidence, Second label, Second confidence.
 
     Parameters
@@ -78,8 +79,9 @@ def run(
     given, output = Path(given), Path(output)
     if output.suffix not in (".csv", ".parquet"):
         raise ReefcoreError("predictions are written as CSV or Parquet", output, "end its name in .csv or .parquet")
-    if not given.exists():
-        raise ReefcoreError("there is nothing of this name", given, "check the path")
+    for path in (Path(checkpoint), given):
+        if not path.exists():
+            raise ReefcoreError("there is nothing of this name", path, "check the path")
     if output.exists() and not force:
         raise ReefcoreError("this file is there already", output, "name another one, or use --force")
     on_photos = given.is_dir() or given.suffix.lower() in ENDINGS
@@ -120,6 +122,8 @@ def run(
     else:
         true = points["label"].where(points["label"].notna() & ~points["label_raw"].isin(fitted.classes))
         true = true.fillna(points["label_raw"])
+        if fitted.recipe.task == "family":
+            true = true.map(taxonomy.family_of(true.unique()))
         table = predictions.from_scores(
             Path(checkpoint).stem, points["annotation_id"], true, scores, list(fitted.classes)
         )

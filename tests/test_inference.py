@@ -25,8 +25,12 @@ def redness(fitted, patches):
 
 
 @pytest.fixture
-def model(monkeypatch):
-    recipe = SimpleNamespace(name="vit", size="sample", input_size=8)
+def model(monkeypatch, tmp_path):
+    for name in ("m.pt", "runs/vit-S3.pt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    recipe = SimpleNamespace(name="vit", size="sample", input_size=8, task="genus")
     fitted = SimpleNamespace(classes=CLASSES, crop=16, recipe=recipe)
     monkeypatch.setattr(fitting, "load", lambda path: fitted, raising=False)
     monkeypatch.setattr(fitting, "predict", redness)
@@ -80,6 +84,16 @@ def test_a_label_of_the_model_is_taken_as_given(model, photos, tmp_path):
     given = write_parquet(points, tmp_path / "points.parquet")
     inference.run("m.pt", given, tmp_path / "out.csv", photos)
     assert predictions.read(tmp_path / "out.csv")["y_true"].tolist() == ["Acropora"]
+
+
+def test_a_model_of_families_answers_beside_families(model, photos, tmp_path):
+    model.recipe.task, model.classes = "family", ["Acroporidae", "Agariciidae", "Poritidae"]
+    rows = [("a.png", 1, 1, "ACR", "Acropora"), ("c.png", 1, 1, "Poritidae", "Porites"), ("b.png", 1, 1, "X", None)]
+    given = write_parquet(points_of(photos, rows), tmp_path / "points.parquet")
+    inference.run("m.pt", given, tmp_path / "out.csv", photos)
+    table = predictions.read(tmp_path / "out.csv")
+    assert table["y_true"].tolist() == ["Acroporidae", "Poritidae", "X"]
+    assert table["y_pred"].tolist() == ["Acroporidae", "Poritidae", "Agariciidae"]
 
 
 def test_a_file_of_coralnet_is_read_and_photos_may_lie_flat(model, photos, tmp_path, caplog):
@@ -166,6 +180,8 @@ def test_what_cannot_be_predicted_is_refused_in_a_sentence(model, photos, tmp_pa
     ):  # fmt: skip
         with pytest.raises(ReefcoreError, match=said):
             inference.run("m.pt", given_, tmp_path / name, folder)
+    with pytest.raises(ReefcoreError, match=r"nosuch\.safetensors: there is nothing of this name; check the path"):
+        inference.run("nosuch.safetensors", given, tmp_path / "x.csv", photos)
     for n, layout in ((0, "grid"), (5, "spiral")):
         with pytest.raises(ReefcoreError, match="cannot be laid out"):
             inference.run("m.pt", photos, tmp_path / "x.csv", n=n, layout=layout)
