@@ -383,14 +383,16 @@ def _prepare(options) -> None:
 def _train(options) -> None:
     from reefcore import workflow
     from reefcore.workflow import launch, steps
+    from reefcore.workflow.project import find_profile
 
     if options.seed < 0:
         raise ReefcoreError(f"the seed {options.seed} is negative", do="choose 0 or more")
-    project = workflow.open(options.profile)
-    profile, names = steps.asked(project.profile, options.recipes, options.scheme, options.seed)
-    if options.commands:
+    profile = find_profile(options.profile)
+    profile, names = steps.asked(profile, options.recipes, options.scheme, options.seed)
+    if options.commands:  # the data may be on the other machine only
         print(launch.commands(options.recipes, options.scheme or [], options.profile, options.seed))
         return
+    project = workflow.open(options.profile)
     first = not steps.rank()  # of several processes, one speaks
     _log(logging.INFO if first else logging.WARNING)
     for name in names:
@@ -443,12 +445,8 @@ def _evaluate(options) -> None:
     else:
         known = workflow.open(options.profile).table("annotations", ["annotation_id", "source", "image", "label"])
     if "label" in known:
-        labels = known.drop_duplicates("annotation_id").set_index("annotation_id")["label"]
-        labels = given["annotation_id"].map(labels)
-        other = (labels.notna() & (given["y_true"] != labels)).sum()
-        if other:
-            said = f"y_true is not the label of the annotation for {other:,} of {len(given):,} points"
-            print(f"reefcore: {said}; the metrics take y_true as it is", file=sys.stderr)
+        for doubt in metrics.doubts(given, known):
+            print(f"reefcore: {doubt}; the metrics take the table as it is", file=sys.stderr)
     table = metrics.evaluate(given, known, options.scheme, options.resamples, options.seed, options.over)
     if options.output:
         write_parquet(table, options.output)

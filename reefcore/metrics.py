@@ -5,16 +5,21 @@ Everything here is computed from labels alone (a predictions table), never from 
 
 from __future__ import annotations
 
+import logging
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 from scipy import sparse, stats
 
+from reefcore import taxonomy
 from reefcore.errors import ReefcoreError
 from reefcore.tables import SCHEMES, validate
 
+logger = logging.getLogger(__name__)
+
 OVER = ("truth", "truth_or_prediction")
+FEW = 10  # photos: resampling fewer says little about others
 CHUNK = 200  # resamples at once: bounds the memory of the weights to CHUNK x groups numbers
 
 
@@ -164,10 +169,13 @@ def bootstrap(
     Returns
     -------
     DataFrame
-        ``metric``, ``value``, ``ci_low``, ``ci_high``; fractions in [0, 1].
+        ``metric``, ``value``, ``ci_low``, ``ci_high``; fractions in [0, 1]. The interval of one group is NaN: it says
+        nothing about others.
     """
     values = score(y_true, y_pred, over)
     low, high = _interval(resample(y_true, y_pred, groups, n, seed, over), level)
+    if pd.Series(groups).nunique() < 2:
+        low, high = low * np.nan, high * np.nan
     names = list(values)
     return pd.DataFrame(
         {"metric": names, "value": list(values.values()), "ci_low": low[names].array, "ci_high": high[names].array}
@@ -270,6 +278,40 @@ def photo_of(ids: pd.Series, annotations: pd.DataFrame) -> pd.Series:
     return photos
 
 
+def doubts(predictions: pd.DataFrame, annotations: pd.DataFrame) -> list[str]:
+    """Say what of a predictions table does not go with the labels of its annotations, one sentence each.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        The predictions table.
+    annotations : DataFrame
+        With ``annotation_id`` and ``label``.
+
+    Returns
+    -------
+    list of str
+        Where ``y_true`` is neither the label of the annotation nor its family: how many points, and one of them. Where
+        answers are no class that occurs in ``y_true`` or among the labels and their families: up to five of them.
+    """
+    predictions = predictions.reset_index(drop=True)
+    known = annotations.drop_duplicates("annotation_id").set_index("annotation_id")["label"]
+    labels, true = predictions["annotation_id"].map(known), predictions["y_true"]
+    family = taxonomy.family_of(known.dropna().unique())
+    other = labels.notna() & (true != labels) & (true != labels.map(family))
+    said = []
+    if other.any():
+        place = other.idxmax()
+        said.append(
+            f"y_true is not the label of the annotation for {other.sum():,} of {len(other):,} points, such as "
+            f"{predictions['annotation_id'][place]} ({true[place]}, labelled {labels[place]})"
+        )
+    if strange := sorted(set(predictions["y_pred"]) - {*true, *family, *family.index}):
+        more = f" and {len(strange) - 5:,} more" if len(strange) > 5 else ""
+        said.append(f"answers that are no class of the truth: {', '.join(strange[:5])}{more}")
+    return said
+
+
 def evaluate(
     predictions: pd.DataFrame,
     annotations: pd.DataFrame,
@@ -294,13 +336,15 @@ def evaluate(
     -------
     DataFrame
         The metrics table; ``n`` is the number of test points, ``classes`` the number of classes among their true
-        labels.
+        labels. A warning names the runs with fewer than 10 photos.
 
     Raises
     ------
     ReefcoreError
         Where a prediction is for an annotation that is not in `annotations`, or a run's test set is not known.
     """
+    if scheme is not None and scheme not in SCHEMES:
+        raise ReefcoreError(f"there is no test set {scheme!r}", do=f"choose from {', '.join(SCHEMES)}")
     predictions = validate(predictions, "predictions")
     predictions = predictions.assign(photo=photo_of(predictions["annotation_id"], annotations))
     parts = []
@@ -309,9 +353,11 @@ def evaluate(
         if test not in SCHEMES:
             raise ReefcoreError(
                 f"the test set of run {run} is not known",
-                do=f"end its run_id in one of -{', -'.join(SCHEMES)}, or say scheme=",
+                do=f"end its run_id in one of -{', -'.join(SCHEMES)}, or say --scheme",
             )
         table = bootstrap(rows["y_true"], rows["y_pred"], rows["photo"], n, seed, over)
+        if (photos := rows["photo"].nunique()) < FEW:
+            logger.warning("Run %s has points of %d photos only: its intervals say little.", run, photos)
         parts.append(table.assign(run_id=run, scheme=test, n=len(rows), classes=rows["y_true"].nunique()))
     if not parts:
         raise ReefcoreError("there is nothing to score: no predictions", do="check that the run has test points")

@@ -175,6 +175,30 @@ def test_evaluate_makes_the_metrics_table_from_predictions_alone():
     assert (row["value"], row["n"], row["classes"], row["scheme"]) == (0.75, 4, 2, "S1")
 
 
+def test_the_interval_of_one_photo_is_none_and_few_photos_are_warned_of(caplog):
+    one = metrics.evaluate(predictions(), annotations().assign(image="1"), n=20)
+    assert one["value"].notna().all() and one[["ci_low", "ci_high"]].isna().all().all()
+    assert "Run m-S1-S1 has points of 1 photos only" in caplog.text
+    caplog.clear()
+    many = pd.concat([predictions().assign(annotation_id=[f"{i}{name}" for name in "abcd"]) for i in range(3)])
+    table = metrics.evaluate(many, pd.DataFrame({"annotation_id": many["annotation_id"], "source": "s"}).assign(
+        image=many["annotation_id"]), n=20)  # fmt: skip
+    assert table["ci_low"].notna().all() and caplog.text == ""
+
+
+def test_what_does_not_go_with_the_annotations_is_said():
+    known = annotations().assign(label=["Porites", "Porites", "Pavona", None])
+    given = predictions().assign(
+        y_true=["Porites", "Poritidae", "Porites", "x"], y_pred=["Poritidae", "x", "Pavona", "Agariciidae"]
+    )
+    (said,) = metrics.doubts(given, known)  # a family is the family's own label, and no label contradicts nothing
+    assert said == ("y_true is not the label of the annotation for 1 of 4 points, such as c (Porites, labelled Pavona)")
+    given = pd.concat([given.drop(index=2)] * 2)
+    assert metrics.doubts(given, known) == []
+    given["y_pred"] = list("fedcba")
+    assert metrics.doubts(given, known) == ["answers that are no class of the truth: a, b, c, d, e and 1 more"]
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -187,6 +211,10 @@ def test_evaluate_makes_the_metrics_table_from_predictions_alone():
         (lambda: metrics.bootstrap(["a", "b"], ["a", "b"], [1, None]), "a point has no group"),
         (lambda: metrics.bootstrap(["a"], ["a"], [1], level=95), "level=95 is not a coverage"),
         (lambda: metrics.evaluate(predictions("m"), annotations()), "the test set of run m is not known"),
+        (
+            lambda: metrics.evaluate(predictions(), annotations(), "S7"),
+            "there is no test set 'S7'; choose from S1, S2, S3, S4, W.",
+        ),
         (
             lambda: metrics.evaluate(predictions(), annotations().head(3)),
             "1 predictions are for unknown annotations, such as",

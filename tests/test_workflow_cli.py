@@ -73,6 +73,13 @@ def test_the_full_profile_says_what_it_needs(tmp_path, monkeypatch, capsys):
     assert profiles.load("full").folder(tmp_path) == tmp_path
 
 
+def test_commands_for_another_machine_need_no_data_here(monkeypatch, capsys):
+    monkeypatch.delenv("REEFNET_DATA", raising=False)
+    assert cli.main(["train", "vit", "--scheme", "S3", "--profile", "full", "--commands"]) == 0
+    assert "reefcore train vit --scheme S3 --profile full" in capsys.readouterr().out
+    assert cli.main(["train", "vit", "--scheme", "S9", "--profile", "full", "--commands"]) == 2
+
+
 def test_evaluate_scores_the_predictions_of_any_program(smoke, tmp_path, capsys):
     predictions = smoke.table("predictions", ["run_id", "annotation_id", "y_true", "y_pred"])
     run = predictions[predictions["run_id"] == predictions["run_id"].iloc[0]]

@@ -181,6 +181,17 @@ def test_predictions_of_other_programs_stand_beside_the_runs(here, smoke, reefco
     assert scores["oracle-S3"] == 1 and scores["vit-S3-S3"] < 1
     row = listed(profile="beside.yaml")["oracle S3"]
     assert (row["state"], row["macro_recall"], row["epochs"]) == ("own", 1, None)
+    mine.assign(run_id="mine-S3-S3").to_csv(here / "answers.csv", index=False)
+    two = pd.concat([mine.assign(run_id=name, y_true="x") for name in ("a-S3", "b-S3")])
+    two.to_csv(here / "two.csv", index=False)
+    profile = write_profile(here, smoke, "named", predictions=["answers.csv", "two.csv"])
+    _, _, err = reefcore("train", profile=profile)
+    assert f"two.csv: y_true is not the label of the annotation for {len(two):,} of {len(two):,} points" in err
+    assert "answers.csv: " not in err
+    rows = listed(profile=profile)
+    assert [key for key, row in rows.items() if row["state"] == "own" and row["run"] in ("answers", "a", "b")] == [
+        "answers S3", "a S3", "b S3"
+    ] and "mine-S3 S3" not in rows  # fmt: skip
     alone = workflow.open(write_profile(here, smoke, "alone", predictions=["oracle.csv"], recipes=[]))
     assert set(alone.table("predictions")["run_id"]) == {"oracle-S3"}
     with pytest.raises(ReefcoreError, match="the profile alone trains nothing, and so has no history"):

@@ -212,6 +212,8 @@ def _given(path: str, profile: Profile, folder: Path, workers: int) -> None:
         if run in runs(profile) or test not in metrics.SCHEMES:
             why = "is that of a run of the profile" if run in runs(profile) else "does not end in a test set"
             raise ReefcoreError(f"the run_id {run_id} {why}", path, "give one such as mine-S3-W")
+    for doubt in metrics.doubts(table, annotations):
+        logger.warning("%s: %s; the table is taken as it is.", path, doubt)
     predictions.write(table, folder / "predictions" / f"{Path(path).stem}.parquet")
 
 
@@ -332,7 +334,8 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per run and test set: ``run``, ``row`` (of the published tables), ``state`` (up to date, stale, not
+        One row per run and test set: ``run`` (of what the profile does not train, the name of its file, where that is
+        one run), ``row`` (of the published tables), ``state`` (up to date, stale, not
         trained, own: of a recipe or seed that the profile does not have), ``test``, ``macro_recall``, ``accuracy``,
         ``n``, ``epochs``, ``seconds`` (of training), ``device``.
     """
@@ -351,11 +354,13 @@ def results(profile: Profile, folder: Path) -> pd.DataFrame:
         if (facts := folder / "runs" / f"{name}.parquet").exists():  # not of a run that was killed while it wrote
             row |= read_parquet(facts, ["epochs", "seconds", "device"]).iloc[0].to_dict()
         table = read_parquet(folder / "predictions" / f"{name}.parquet", ["run_id", "y_true", "y_pred"])
+        alone = run is None and table["run_id"].str.rpartition("-")[0].nunique() == 1
         for run_id, answers in table.groupby("run_id"):
             score = metrics.score(answers["y_true"], answers["y_pred"])
             scores = {key: score[key] for key in ("macro_recall", "accuracy")}
-            run, _, test = run_id.rpartition("-")
-            rows.append(row | {"run": run, "test": test} | scores | {"n": len(answers)})
+            made, _, test = run_id.rpartition("-")
+            shown = name if alone or (run is None and made in known) else made
+            rows.append(row | {"run": shown, "test": test} | scores | {"n": len(answers)})
     columns = ["run", "row", "state", "test", "macro_recall", "accuracy", "n", "epochs", "seconds", "device"]
     return pd.DataFrame(rows, columns=columns).astype({"n": "Int64", "epochs": "Int64"})
 
