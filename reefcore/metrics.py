@@ -357,7 +357,7 @@ def evaluate(
             )
         table = bootstrap(rows["y_true"], rows["y_pred"], rows["photo"], n, seed, over)
         if (photos := rows["photo"].nunique()) < FEW:
-            logger.warning("Run %s has points of %d photos only: its intervals say little.", run, photos)
+            logger.warning("Run %s has few photos (%d): its intervals say little.", run, photos)
         parts.append(table.assign(run_id=run, scheme=test, n=len(rows), classes=rows["y_true"].nunique()))
     if not parts:
         raise ReefcoreError("there is nothing to score: no predictions", do="check that the run has test points")

@@ -133,9 +133,10 @@ def differences(
 
 def _elsewhere(predictions: pd.DataFrame) -> list[str]:
     """List the runs whose points and true labels are not those of the run with the most points."""
-    truths = {run: rows.set_index("annotation_id")["y_true"] for run, rows in predictions.groupby("run_id", sort=False)}
+    runs = predictions.groupby("run_id", sort=False)
+    truths = {run: rows.set_index("annotation_id")["y_true"].sort_index() for run, rows in runs}
     largest = max(truths.values(), key=len, default=None)
-    return [run for run, truth in truths.items() if not truth.sort_index().equals(largest.sort_index())]
+    return [run for run, truth in truths.items() if not truth.equals(largest)]
 
 
 def in_points(table: pd.DataFrame) -> pd.DataFrame:

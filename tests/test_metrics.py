@@ -178,7 +178,7 @@ def test_evaluate_makes_the_metrics_table_from_predictions_alone():
 def test_the_interval_of_one_photo_is_none_and_few_photos_are_warned_of(caplog):
     one = metrics.evaluate(predictions(), annotations().assign(image="1"), n=20)
     assert one["value"].notna().all() and one[["ci_low", "ci_high"]].isna().all().all()
-    assert "Run m-S1-S1 has points of 1 photos only" in caplog.text
+    assert "Run m-S1-S1 has few photos (1)" in caplog.text
     caplog.clear()
     many = pd.concat([predictions().assign(annotation_id=[f"{i}{name}" for name in "abcd"]) for i in range(3)])
     table = metrics.evaluate(many, pd.DataFrame({"annotation_id": many["annotation_id"], "source": "s"}).assign(

@@ -36,8 +36,7 @@ predictions fitting training inference
 metrics
 cover
 comparison
-ranking classes cost
-calibration
+ranking classes calibration cost
 audit
 figures
 profiles
