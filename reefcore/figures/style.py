@@ -17,7 +17,6 @@ from reefcore.errors import ReefcoreError
 # Okabe and Ito's palette: told apart with any colour vision, and in grey.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6E6E6E"
 MARKERS = ("o", "s", "^", "D")
-LONG = " class=long"  # a cell of text that may wrap
 TALL = 40  # rows from which a table scrolls inside itself
 RC = {
     "font.size": 10,
@@ -53,6 +52,13 @@ def _link(data: bytes, kind: str, name: str, text: str) -> str:
 
 def _csv(data: pd.DataFrame, name: str) -> str:
     return _link(data.to_csv(index=False).encode(), "text/csv", f"{name}.csv", "data as CSV")
+
+
+def _wraps(text: str) -> str:
+    """Give the class of a cell that may wrap: long text, and names of models, which have no blanks to wrap at."""
+    if len(text) > 20 and " " not in text:
+        return " class=name"
+    return " class=long" if len(text) > 40 else ""
 
 
 @dataclass(frozen=True)
@@ -171,7 +177,7 @@ def show_table(
     rows = [
         "<tr>"
         + "".join(
-            f"<td{' class=number' if number else LONG * (len(str(v)) > 40)}>{cell(v, formats.get(c))}</td>"
+            f"<td{' class=number' if number else _wraps(str(v))}>{cell(v, formats.get(c))}</td>"
             for v, c, number in zip(row, table.columns, numeric, strict=True)
         )
         + "</tr>"
