@@ -129,6 +129,15 @@ def test_every_pair_is_in_the_histogram_of_redrawn_reviews():
     assert sum(bar.get_height() for bar in bars) == 3
 
 
+def test_negative_numbers_in_words_have_a_minus_sign():
+    figure, _ = style.canvas()
+    shown = [
+        style.show(figure, "n", "by -1.5 of S3-S3", "vit-3: -2", "p"),
+        style.show_table(pd.DataFrame(), "t", "-4", "p"),
+    ]
+    assert "by −1.5 of S3-S3" in shown[0].markup and "vit-3: −2" in shown[0].markup and "<caption>−4" in shown[1].markup
+
+
 def test_a_tall_table_scrolls_inside_itself():
     short, tall = (style.show_table(pd.DataFrame({"n": range(rows)}), "t", "c", "notice").markup for rows in (40, 41))
     assert 'class="reef-table"' in short and 'class="reef-table tall"' in tall
