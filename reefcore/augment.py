@@ -7,12 +7,15 @@ normalisation, random erasing, then mixup or cutmix.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from reefcore.errors import ReefcoreError
 from reefcore.recipes import Recipe
+
+EVEN = 1000.0  # alpha of mixup and cutmix with which the shares of both patches are about equal
 
 
 class Augmentation:
@@ -126,7 +129,10 @@ def seed_all(*key: int) -> None:
 
 
 def shown(recipe: Recipe, images: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Give patches as a model sees them after a recipe's augmentation, made visible again.
+    """Give patches under each augmentation of a recipe, applied to every patch, made visible again.
+
+    In training most act on some of the patches only, or faintly. Here flips, erasing and RandAugment's changes are
+    certain, mixup takes about half of each patch, and cutmix a box of about half its area, cut by the patch's border.
 
     Parameters
     ----------
@@ -139,7 +145,13 @@ def shown(recipe: Recipe, images: np.ndarray, seed: int = 0) -> np.ndarray:
     -------
     ndarray of uint8, shape (n, size, size, 3)
     """
-    augmentation = Augmentation(recipe, 2)
+    certain = {
+        name: float(getattr(recipe, name) > 0) for name in ("horizontal_flip", "vertical_flip", "random_erasing")
+    }
+    certain |= {name: EVEN * (getattr(recipe, name) > 0) for name in ("mixup", "cutmix")}
+    if recipe.randaugment:
+        certain["randaugment"] = recipe.randaugment + "-p1.0"
+    augmentation = Augmentation(replace(recipe, **certain), 2)
     seed_all(seed)
     if augmentation.image_wise:
         images = np.stack([augmentation.image(image) for image in images])

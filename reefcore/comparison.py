@@ -145,7 +145,9 @@ def recipes_table(
         full, here = recipes.load(name, "full"), recipes.load(name, size, changes)
         both = [(full, "paper"), (here, "here")]
         values = {f"{what}, {whose}": getattr(r, key) for what, key in shown.items() for r, whose in both}
-        table.append({"row": row} | values | {"parameters, here": learnt.get(name, float("nan"))})
+        learnt_here = {"parameters, here": learnt.get(name, float("nan"))}
+        models = {key: values.pop(key) for key in ("model, paper", "model, here")}
+        table.append({"row": row} | models | learnt_here | values)
     return pd.DataFrame(table)
 
 

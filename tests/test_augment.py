@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reefcore import recipes
-from reefcore.augment import Augmentation, normalised, seed_all
+from reefcore.augment import Augmentation, normalised, seed_all, shown
 from reefcore.errors import ReefcoreError
 
 NONE = dataclasses.replace(recipes.load("aug_none"), vertical_flip=0.0, quarter_turns=False)
@@ -118,3 +118,13 @@ def test_seeds_of_the_same_key_repeat_and_others_do_not():
 
     assert draw(1, 2) == draw(1, 2)
     assert all(a != b for a, b in zip(draw(1, 2), draw(2, 1), strict=True))
+
+
+def test_each_augmentation_is_shown_on_every_patch():
+    images = pixels(4).permute(0, 2, 3, 1).numpy()
+    assert (shown(recipes.load("aug_only_hflip"), images) == images[:, :, ::-1]).all()
+    for name in ("randerase", "randaug", "mixup", "cutmix"):
+        seen = shown(recipes.load(f"aug_only_{name}"), images)
+        assert seen.shape == images.shape and (seen != images).any(axis=(1, 2, 3)).all(), name
+    mixed = shown(recipes.load("aug_only_mixup"), images).astype(float)
+    assert abs(mixed - (images.astype(float) + images[::-1]) / 2).max() < 20

@@ -91,6 +91,7 @@ def test_recipes_and_training_sets_of_paper_and_profile():
         columns=["run", "recipe", "train_set", "parameters", "train_patches", "epochs"],
     )
     table = comparison.recipes_table(ROWS, runs, "sample", {"epochs": 3}).set_index("row")
+    assert list(table)[:3] == ["model, paper", "model, here", "parameters, here"]
     assert table.at["Swin", "epochs, here"] == 3 and table.at["Swin", "epochs, paper"] == 100
     assert table.at["Swin", "parameters, here"] == 7 and np.isnan(table.at["ResNet", "parameters, here"])
     sets = comparison.training_sets(runs)

@@ -129,15 +129,24 @@ def test_every_pair_is_in_the_histogram_of_redrawn_reviews():
     assert sum(bar.get_height() for bar in bars) == 3
 
 
+def test_negative_numbers_in_words_have_a_minus_sign():
+    figure, _ = style.canvas()
+    shown = [
+        style.show(figure, "n", "by -1.5 of S3-S3", "vit-3: -2", "p"),
+        style.show_table(pd.DataFrame(), "t", "-4", "p"),
+    ]
+    assert "by −1.5 of S3-S3" in shown[0].markup and "vit-3: −2" in shown[0].markup and "<caption>−4" in shown[1].markup
+
+
 def test_a_tall_table_scrolls_inside_itself():
     short, tall = (style.show_table(pd.DataFrame({"n": range(rows)}), "t", "c", "notice").markup for rows in (40, 41))
     assert 'class="reef-table"' in short and 'class="reef-table tall"' in tall
 
 
 def test_a_table_links_to_all_of_its_data_and_long_texts_wrap():
-    whole = pd.DataFrame({"a": ["x" * 50, "y"]})
-    page = figures.show_table(whole.head(1), "t", "c", "p", data=whole)._repr_html_()
-    assert len(pd.read_csv(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]+)", page)[1])))) == 2
-    assert "<td class=long>" in page
+    whole = pd.DataFrame({"a": ["many words " * 5, "vit_large_patch16_224", "y"]})
+    page = figures.show_table(whole.head(2), "t", "c", "p", data=whole)._repr_html_()
+    assert len(pd.read_csv(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]+)", page)[1])))) == 3
+    assert "<td class=long>many" in page and "<td class=name>vit_large" in page  # a name has no blanks to wrap at
     link = figures.download("cff-version: 1.2.0", "CITATION.cff", "cite <this>")._repr_html_()
     assert 'download="CITATION.cff"' in link and "cite &lt;this&gt;" in link

@@ -57,6 +57,12 @@ def test_families_are_outlined_and_named():
     assert blocks == [(0, 2), (2, 1)] and {"Merulinidae", "Poritidae"} <= set(words(axes))
 
 
+def test_rows_have_the_number_of_their_points():
+    axes = draw.confusion(shares(), counts=pd.Series({"Favites": 1200, "Porites": 5})).axes[0]
+    named = [label.get_text() for label in axes.get_yticklabels()]
+    assert named == ["Favites (1,200)", "Goniastrea (0)", "Porites (5)"]
+
+
 def test_reliability_has_a_panel_per_setting_and_a_marker_per_stage():
     parts = [
         pd.DataFrame({"setting": s, "stage": g, "n": [5, 6], "confidence": [0.2, 0.8], "accuracy": [0.1, 0.7]})
@@ -68,12 +74,15 @@ def test_reliability_has_a_panel_per_setting_and_a_marker_per_stage():
     assert [axes.get_title() for axes in panels] == [f"{s}\n5 to 6 points per marker" for s in ("home", "away")]
     drawn = panels[1].lines[1:]
     assert [line.get_marker() for line in drawn] == ["o", "s"] and drawn[0].get_ydata().tolist() == [10, 70]
+    assert all(axes.get_xlim() == axes.get_ylim() == (0, 90) for axes in panels)  # the next ten above the data
 
 
 def test_coverage_and_hours_draw_their_numbers():
     table = pd.DataFrame({"setting": "a", "coverage": [0.5, 1], "accuracy": [0.9, 0.6], "ci_low": 0.5, "ci_high": 0.95})
     axes = draw.coverage(table).axes[0]
-    assert axes.lines[0].get_xydata().tolist() == [[50, 90], [100, 60]]
+    assert axes.lines[0].get_xydata().tolist() == [[50, 90], [100, 60]] and axes.get_ylim() == (0, 101)
+    axes = draw.coverage(table.assign(ci_high=0.304)).axes[0]
+    assert axes.get_ylim() == (0, 40)
     table = pd.DataFrame({"recipe": ["b", "a"], "low": [150, 1.0], "hours": [200, 2.0], "high": [1234, 3.0]})
     axes = draw.hours(table).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"] and words(axes) == ["2", "200"]

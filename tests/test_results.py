@@ -192,7 +192,9 @@ def test_forest_tells_what_is_apart_by_its_marker(world):
     assert filled.get_xdata().tolist() == [pytest.approx(100 * table["value"].iloc[1])]
     assert hollow.get_markerfacecolor() == "white" and np.isnan(hollow.get_xdata()).all()
     assert paper.get_xdata().tolist() == pytest.approx((100 * table["published"].iloc[:2]).tolist())
-    levels = figures.forest(as_printed(), "setting", "model", "%", differences=False).axes[0]
+    panels = figures.forest(as_printed(), "setting", "model", "%", differences=False).axes
+    assert [axes.get_subplotspec().rowspan.start for axes in panels] == [0, 0, 0, 1, 1, 1]  # six do not fit in a row
+    levels = panels[0]
     assert levels.get_xlim() == (0, 100) and len(levels.lines) == 2
 
 
@@ -210,3 +212,11 @@ def test_class_weights_are_drawn_by_beta_with_a_marker_each():
     assert [line.get_label() for line in axes.lines] == ["beta 0.9", "beta 0.99"]
     assert len({line.get_marker() for line in axes.lines}) == 2
     assert axes.lines[1].get_ydata().tolist() == [1.5, 0.5]
+
+
+def test_learning_has_a_panel_of_each_model_and_quantity():
+    table = pd.DataFrame({"model": list("abc") * 2, "epoch": [1] * 3 + [2] * 3, "loss": 2.0, "val_macro_recall": 0.5})
+    panels = figures.learning(table).axes
+    assert [axes.get_title(loc="left") or axes.get_title() for axes in panels] == list("abcabc")
+    assert panels[0].lines[-1].get_ydata().tolist() == [2, 2] and panels[3].lines[-1].get_ydata().tolist() == [50, 50]
+    assert len(panels[0].lines) == 4  # every model in grey, its own in colour

@@ -53,7 +53,7 @@ def per_class(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def confusion(shares: pd.DataFrame, families: pd.Series | None = None) -> Figure:
+def confusion(shares: pd.DataFrame, families: pd.Series | None = None, counts: pd.Series | None = None) -> Figure:
     """Draw a confusion matrix by the shares of each true class (paper, Figure 11).
 
     White is a share of zero; cells from a tenth on have their percentage. Rows of classes that are absent from the test
@@ -65,6 +65,8 @@ def confusion(shares: pd.DataFrame, families: pd.Series | None = None) -> Figure
         From `reefcore.classes.matrix`: square, rows of NaN for absent classes.
     families : Series of str, optional
         Family of each class, by class, in the order of `shares`: its blocks are outlined and named.
+    counts : Series of int, optional
+        Points of each true class, by class: written behind its name.
     """
     size = len(shares)
     side = ROW * size + 1.6
@@ -90,7 +92,8 @@ def confusion(shares: pd.DataFrame, families: pd.Series | None = None) -> Figure
     axes.vlines(edges, -0.5, size - 0.5, color="#EAEAEA", lw=0.4, zorder=0)
     axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), xlabel="predicted", ylabel="truth", aspect="equal")
     axes.set_xticks(range(size), shares.columns, rotation=90, fontsize=7)
-    axes.set_yticks(range(size), shares.index, fontsize=7)
+    names = shares.index if counts is None else [f"{name} ({counts.get(name, 0):,})" for name in shares.index]
+    axes.set_yticks(range(size), names, fontsize=7)
     if families is not None:
         _blocks(axes, families.reindex(shares.index).to_numpy())
     bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01)
@@ -108,8 +111,16 @@ def _blocks(axes, families: np.ndarray) -> None:
         axes.text(len(families) - 0.2, (start + end - 1) / 2, families[start], va="center", fontsize=7, color=RED)
 
 
+def _end(fractions) -> float:
+    """Give where an axis in percent ends: at the next ten above the data, and a little more for a marker at 100."""
+    top = 10 * np.ceil(10 * np.nanmax(fractions.to_numpy(float)) - 1e-9)
+    return 101 if top >= 100 else max(top, 10.0)
+
+
 def reliability(table: pd.DataFrame) -> Figure:
     """Draw how often answers are right against how sure they are; on the diagonal the two agree.
+
+    The axes end at the next ten above the data.
 
     Parameters
     ----------
@@ -117,6 +128,7 @@ def reliability(table: pd.DataFrame) -> Figure:
         Rows of `reefcore.calibration.reliability`, with ``setting`` (a panel each) and ``stage`` (a marker each).
     """
     figure, panels = canvas(8, 3.3, columns=table["setting"].nunique())
+    end = _end(table[["confidence", "ci_high"]])
     for axes, (setting, rows) in zip(panels, table.groupby("setting", sort=False), strict=True):
         axes.plot([0, 100], [0, 100], color=GREY, lw=1, ls="--")
         for (stage, points), marker, colour in zip(rows.groupby("stage", sort=False), MARKERS, COLOURS, strict=False):
@@ -125,7 +137,7 @@ def reliability(table: pd.DataFrame) -> Figure:
             axes.plot(x, 100 * points["accuracy"], marker, color=colour, ms=4.5, mfc="white", label=stage)
         n = rows["n"]
         each = f"{n.min():,}" if n.min() == n.max() else f"{n.min():,} to {n.max():,}"
-        axes.set(xlabel="confidence (%)", xlim=(0, 101), ylim=(0, 101), aspect="equal")
+        axes.set(xlabel="confidence (%)", xlim=(0, end), ylim=(0, end), aspect="equal")
         axes.set_title(f"{setting}\n{each} points per marker", fontsize=9)
     panels[0].set_ylabel("answers that are right (%)")
     panels[0].legend(loc="upper left", fontsize=8)
@@ -146,7 +158,7 @@ def coverage(table: pd.DataFrame) -> Figure:
         axes.fill_between(x, 100 * rows["ci_low"], 100 * rows["ci_high"], color=colour, alpha=0.2, lw=0)
         axes.plot(x, 100 * rows["accuracy"], marker=marker, ms=4, color=colour, label=setting)
     axes.set(xlabel="points answered, the surest first (%)", ylabel="answers that are right (%)")
-    axes.set(xlim=(0, 101), ylim=(0, 101))
+    axes.set(xlim=(0, 101), ylim=(0, _end(table["ci_high"])))
     axes.legend(loc="best", fontsize=8)
     return figure
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RED, Shown, canvas
+from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RC, Shown, canvas
 
 DIVERGING = LinearSegmentedColormap.from_list("orange-blue", [ORANGE, "white", BLUE])
 
@@ -119,7 +120,13 @@ def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences:
     """
     labels = list(dict.fromkeys(table[label]))
     groups = list(table.groupby(panel, sort=False))
-    figure, all_axes = canvas(1.7 + 1.75 * len(groups), 1.4 + 0.34 * len(labels), len(groups))
+    rows_of_panels = 1 if len(groups) <= 4 else 2  # more in a row are too small to read on a page
+    columns = -(-len(groups) // rows_of_panels)
+    height = 0.8 + rows_of_panels * (0.6 + 0.34 * len(labels))
+    figure, all_axes = canvas(1.7 + 1.75 * columns, height, columns, rows_of_panels)
+    for axes in all_axes[len(groups) :]:
+        axes.remove()
+    all_axes = all_axes[: len(groups)]
     kinds = [(True, BLUE, "told apart from zero"), (False, "white", "not told apart")]
     for axes, (name, rows) in zip(all_axes, groups, strict=True):
         y = rows[label].map(labels.index).to_numpy(float)
@@ -164,24 +171,30 @@ def class_weights(table: pd.DataFrame) -> Figure:
 
 
 def learning(history: pd.DataFrame) -> Figure:
-    """Draw how trainings went: loss and validation macro recall by epoch, one line each.
+    """Draw how trainings went: loss and validation macro recall by epoch, a panel of each, the others in grey.
 
     Parameters
     ----------
     history : DataFrame
         ``model``, ``epoch``, ``loss``, ``val_macro_recall`` (fraction).
     """
-    figure, _ = canvas(8.5, 3.4)
-    figure.clear()
-    panels = figure.subplots(1, 2)
-    styles = [(colour, marker) for marker in MARKERS for colour in (BLUE, ORANGE, GREEN, RED)]
-    for (model, rows), (colour, marker) in zip(history.groupby("model", sort=False), styles, strict=False):
-        options = {"color": colour, "marker": marker, "ms": 4, "lw": 1}
-        panels[0].plot(rows["epoch"], rows["loss"], **options, label=model)
-        panels[1].plot(rows["epoch"], 100 * rows["val_macro_recall"], **options)
-    panels[0].set(xlabel="epoch", ylabel="training loss")
-    panels[1].set(xlabel="epoch", ylabel="validation macro recall (%)", ylim=(0, None))
-    for axes in panels:
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside right upper", fontsize=8)
+    models = list(history.groupby("model", sort=False))
+    columns = min(5, len(models))
+    rows = -(-len(models) // columns)
+    with rc_context(RC):
+        figure = Figure(figsize=(1 + 1.5 * columns, 0.6 + 2.8 * rows), layout="constrained", facecolor="white")
+        quantities = [("loss", 1, "training loss"), ("val_macro_recall", 100, "validation macro recall (%)")]
+        for part, (column, scale, label) in zip(figure.subfigures(2, 1), quantities, strict=True):
+            panels = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+            for axes, (model, run) in zip(panels, models, strict=False):
+                for _, other in models:
+                    axes.plot(other["epoch"], scale * other[column], color="#D5D5D5", lw=0.8)
+                axes.plot(run["epoch"], scale * run[column], color=BLUE, marker="o", ms=3, lw=1.5)
+                axes.set_title(model, fontsize=8)
+            for axes in panels[len(models) :]:
+                axes.remove()
+            if column == "val_macro_recall":
+                panels[0].set_ylim(0, None)
+            part.supylabel(label, fontsize=9)
+            part.supxlabel("epoch", fontsize=9)
     return figure

@@ -34,7 +34,7 @@ def contact_sheet(
     labels : sequence of str, length n
         May have several lines; a line is shortened where wider than a patch.
     columns : int
-        Patches per row, at least 1.
+        Patches per row, at least 1; fewer patches leave the rest of their row empty.
     title : str, optional
     mark : bool
         Draw a small ring about the annotated point of each patch (see `reefcore.patches.crop`).
@@ -54,7 +54,6 @@ def contact_sheet(
         raise ReefcoreError("there is no patch to show", do="check that points and photos belong together")
     if len(labels) != len(patches):
         raise ReefcoreError(f"{len(labels)} labels for {len(patches)} patches", do="give one label per patch")
-    columns = min(columns, len(patches))
     rows = -(-len(patches) // columns)
     lines = max(str(label).count("\n") for label in labels)
     step_x, step_y = 1 + GAP, 1 + GAP + CAPTION + LINE * lines

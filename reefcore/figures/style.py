@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import re
 from dataclasses import dataclass
 
 import matplotlib
@@ -17,7 +18,6 @@ from reefcore.errors import ReefcoreError
 # Okabe and Ito's palette: told apart with any colour vision, and in grey.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6E6E6E"
 MARKERS = ("o", "s", "^", "D")
-LONG = " class=long"  # a cell of text that may wrap
 TALL = 40  # rows from which a table scrolls inside itself
 RC = {
     "font.size": 10,
@@ -30,20 +30,20 @@ RC = {
 }
 
 
-def canvas(width: float = 7.0, height: float = 4.0, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """Make a figure with a row of axes in the house's style.
+def canvas(width: float = 7.0, height: float = 4.0, columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """Make a figure with rows of axes in the house's style.
 
     Parameters
     ----------
     width, height : float
         Inches.
-    columns : int
-        Axes side by side, sharing the vertical axis.
+    columns, rows : int
+        Axes side by side and above each other, sharing the vertical axis.
     """
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-        axes = figure.subplots(1, columns, sharey=True, squeeze=False)
-    return figure, list(axes[0])
+        axes = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    return figure, list(axes.flat)
 
 
 def _link(data: bytes, kind: str, name: str, text: str) -> str:
@@ -53,6 +53,18 @@ def _link(data: bytes, kind: str, name: str, text: str) -> str:
 
 def _csv(data: pd.DataFrame, name: str) -> str:
     return _link(data.to_csv(index=False).encode(), "text/csv", f"{name}.csv", "data as CSV")
+
+
+def _minus(text: str) -> str:
+    """Give negative numbers their minus sign, which screen readers say; hyphens within names stay."""
+    return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
+
+
+def _wraps(text: str) -> str:
+    """Give the class of a cell that may wrap: long text, and names of models, which have no blanks to wrap at."""
+    if len(text) > 20 and " " not in text:
+        return " class=name"
+    return " class=long" if len(text) > 40 else ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +105,7 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
     """
     if not caption.strip() or not alt.strip():
         raise ReefcoreError(f"the figure {name} has no caption or no alternative text", do="write both")
+    caption, alt = _minus(caption), _minus(alt)
     photographs = any(axes.images for axes in figure.axes)
     # Below the drawing: a watermark across it would hide data.
     figure.text(0.995, -0.012, notice, ha="right", va="top", fontsize=7, color=GREY)
@@ -146,7 +159,7 @@ def show_table(
     foot : int
         That many last rows are no entries, and stay last when a reader sorts.
     """
-    formats, data = formats or {}, table if data is None else data
+    formats, data, caption = formats or {}, table if data is None else data, _minus(caption)
 
     def cell(value, spec):
         if isinstance(value, Shown):
@@ -171,7 +184,7 @@ def show_table(
     rows = [
         "<tr>"
         + "".join(
-            f"<td{' class=number' if number else LONG * (len(str(v)) > 40)}>{cell(v, formats.get(c))}</td>"
+            f"<td{' class=number' if number else _wraps(str(v))}>{cell(v, formats.get(c))}</td>"
             for v, c, number in zip(row, table.columns, numeric, strict=True)
         )
         + "</tr>"
