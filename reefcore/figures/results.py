@@ -42,7 +42,8 @@ def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
         lines = [printed, "–"]
         if not np.isnan(row.value):
             here = _marked(f"{100 * row.value:.1f}", best["value"].iat[at])
-            lines[1] = f"{here} [{100 * row.ci_low:.1f}, {100 * row.ci_high:.1f}]"
+            sure = not np.isnan(row.ci_low)  # one photo gives no interval
+            lines[1] = f"{here} [{100 * row.ci_low:.1f}, {100 * row.ci_high:.1f}]" if sure else here
             if not np.isnan(row.published):
                 lines.append(f"{100 * row.difference:+.1f}".replace("-", "−"))
         # The line end keeps the numbers apart where only the text is read, as when a column is sorted.
