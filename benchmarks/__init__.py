@@ -36,6 +36,17 @@ def alternately(*works: Callable[[], object], rounds: int = 7) -> list[float]:
     return [min(times) for times in zip(*([seconds(work, 1) for work in works] for _ in range(rounds)), strict=True)]
 
 
+def ten_points(folder, size: int = 512):
+    """Write a `photo` into a folder; return its path and a table of ten points on it, `size` pixels from its edges."""
+    import numpy as np
+    import pandas as pd
+
+    file, rng = photo(folder / "photo.jpg"), np.random.default_rng(0)
+    row, column = rng.integers(size, 3000 - size, 10), rng.integers(size, 4000 - size, 10)
+    points = pd.DataFrame({"source": "benchmark", "image": file.name, "row": row, "column": column, "label": "a"})
+    return file, points.assign(annotation_id=points.index.astype("str"))
+
+
 def photo(path, width: int = 4000, height: int = 3000, seed: int = 0):
     """Write a JPEG of 12 megapixels with structure at every scale, as a photo has, and return its path."""
     import numpy as np

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from PIL import Image
 
-from benchmarks import Row, alternately, photo
+from benchmarks import Row, alternately, ten_points
 from reefcore.patches import crop, cut
 
 SIZE = 512
@@ -18,20 +17,16 @@ SIZE = 512
 
 def rows() -> Iterator[Row]:
     """Cut ten crops of 512 pixels from a 12-megapixel JPEG."""
-    rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        file = photo(Path(folder) / "photo.jpg")
-        row, column = rng.integers(SIZE, 3000 - SIZE, 10), rng.integers(SIZE, 4000 - SIZE, 10)
-        points = pd.DataFrame({"source": "benchmark", "image": file.name, "row": row, "column": column})
-        points["annotation_id"] = points.index.astype("str")
+        file, points = ten_points(Path(folder), SIZE)
 
         def per_point():
-            for r, c in zip(row, column, strict=True):
+            for r, c in zip(points["row"], points["column"], strict=True):
                 crop(np.asarray(Image.open(file)), r, c, SIZE)
 
         def once():
             pixels = np.asarray(Image.open(file))
-            for r, c in zip(row, column, strict=True):
+            for r, c in zip(points["row"], points["column"], strict=True):
                 crop(pixels, r, c, SIZE)
 
         point_s, once_s, library_s = alternately(per_point, once, lambda: cut(points, folder, SIZE, workers=1))

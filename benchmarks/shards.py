@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from PIL import Image
 
-from benchmarks import Row, alternately, photo
+from benchmarks import Row, alternately, ten_points
 from reefcore.patches import crop
 from reefcore.shards import write
 
@@ -22,16 +21,12 @@ SIZE = 512
 
 def rows() -> Iterator[Row]:
     """Write ten patches of 512 pixels of one 12-megapixel JPEG to a tar file."""
-    rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        file = photo(Path(folder) / "photo.jpg")
-        row, column = rng.integers(SIZE, 3000 - SIZE, 10), rng.integers(SIZE, 4000 - SIZE, 10)
-        points = pd.DataFrame({"source": "benchmark", "image": file.name, "row": row, "column": column, "label": "a"})
-        points["annotation_id"] = points.index.astype("str")
+        file, points = ten_points(Path(folder), SIZE)
 
         def one_by_one():
             with tarfile.open(Path(folder) / "plain.tar", "w") as tar:
-                for i, (r, c) in enumerate(zip(row, column, strict=True)):
+                for i, (r, c) in enumerate(zip(points["row"], points["column"], strict=True)):
                     data = io.BytesIO()
                     patch = Image.fromarray(crop(np.asarray(Image.open(file)), r, c, SIZE))
                     patch.save(data, "jpeg", quality=95, subsampling=0)

@@ -7,6 +7,7 @@ from functools import cache
 import pandas as pd
 
 from reefcore import curation, geography, metrics, published, recipes
+from reefcore.predictions import run_parts
 from reefcore.published import COMMON_TEST, SETTINGS
 from reefcore.tables import among
 
@@ -28,7 +29,7 @@ def rows_of(number: int) -> dict[str, str]:
 def others(metrics: pd.DataFrame) -> dict[str, str]:
     """Name runs of a metrics or predictions table that no recipe of the library made, as rows of their own."""
     known = recipes.names()
-    names = metrics["run_id"].str.rsplit("-", n=2).str[0].unique()
+    names = run_parts(metrics["run_id"])["recipe"].unique()
     return {name: name for name in sorted(names) if name.partition(".")[0] not in known}
 
 
@@ -52,7 +53,7 @@ def beside(metrics: pd.DataFrame, rows: dict[str, str], number: int = 3) -> pd.D
         paper prints is there, with NaN where it was not run; a run whose row the paper lacks has NaN as published.
     """
     printed = published.results(number)
-    parts = metrics["run_id"].str.rsplit("-", n=2, expand=True).set_axis(["recipe", "train", "test"], axis=1)
+    parts = run_parts(metrics["run_id"])
     here = metrics.join(parts)[parts["recipe"].isin(list(rows))]
     here = here.assign(model=here["recipe"].map(rows))
     keys = ["train", "test", "metric"]

@@ -42,6 +42,12 @@ def from_scores(run_id: str, annotation_ids, y_true, scores: np.ndarray, classes
     return validate(table, "predictions", run_id)
 
 
+def run_parts(run_ids: pd.Series) -> pd.DataFrame:
+    """Split run ids ``<recipe>-<train set>-<test set>`` into ``recipe``, ``train`` and ``test``, with their index."""
+    parts = run_ids.str.rsplit("-", n=2, expand=True).reindex(columns=range(3))
+    return parts.set_axis(["recipe", "train", "test"], axis=1)
+
+
 def read(path: str | Path, annotations: pd.DataFrame | None = None) -> pd.DataFrame:
     """Read and check predictions made by any program.
 

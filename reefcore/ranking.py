@@ -10,6 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from reefcore import classes, metrics, published
+from reefcore.predictions import run_parts
 from reefcore.published import COMMON_TEST, SETTINGS
 
 LEVEL = 0.05  # a p value under it counts as a difference, or as an agreement of two orders
@@ -193,11 +194,11 @@ def thirds(
         ``third`` ("rarest" or "commonest"), ``classes`` (in it) and the columns of `differences` but ``published``:
         the paper prints no recall by class as numbers.
     """
-    names = predictions["run_id"].str.rsplit("-", n=2, expand=True)
-    ours = predictions[names[0].isin(list(rows))]
+    names = run_parts(predictions["run_id"])
+    ours = predictions[names["recipe"].isin(list(rows))]
     kept = {"rarest": [], "commonest": []}
     sizes = {}
-    for (train, test), runs in ours.groupby([names[1], names[2]]):
+    for (train, test), runs in ours.groupby([names["train"], names["test"]]):
         counts = classes.train_counts(splits, annotations, runs["run_id"].iloc[0])
         order = counts[counts.index.isin(runs["y_true"])].sort_index().sort_values(kind="stable").index
         third = max(1, len(order) // 3)
@@ -231,9 +232,10 @@ def seed_spread(metrics: pd.DataFrame, recipe: str) -> pd.DataFrame:
         ``metric``, ``setting``, ``seeds``, ``mean``, ``sd`` (n - 1), ``lowest``, ``highest``, ``range``, and
         ``ci_low``, ``ci_high``, ``width`` of the interval; fractions. Settings with one seed are left out.
     """
-    parts = metrics["run_id"].str.rsplit("-", n=2, expand=True)
-    seeds = metrics.assign(setting=parts[1] + " / " + parts[2].replace(COMMON_TEST), first=parts[0] == recipe)[
-        parts[0].str.fullmatch(re.escape(recipe) + r"(\.seed\d+)?")
+    parts = run_parts(metrics["run_id"])
+    setting = parts["train"] + " / " + parts["test"].replace(COMMON_TEST)
+    seeds = metrics.assign(setting=setting, first=parts["recipe"] == recipe)[
+        parts["recipe"].str.fullmatch(re.escape(recipe) + r"(\.seed\d+)?")
     ]
     by = seeds.groupby(["metric", "setting"], sort=False)["value"]
     table = by.agg(seeds="size", mean="mean", sd="std", lowest="min", highest="max").query("seeds > 1")

@@ -99,8 +99,9 @@ def run(
     if train_set not in TESTS:
         raise ReefcoreError(f"there is no training set {train_set!r}", do=f"choose from {', '.join(TESTS)}")
     wanted = _with_patches(splits[splits["scheme"].isin({train_set, *TESTS[train_set]})], patches, train_set)
-    labels = annotations["label"].to_numpy("object")[positions(wanted["annotation_id"], annotations["annotation_id"])]
-    unknown = pd.isna(labels) | (positions(wanted["annotation_id"], annotations["annotation_id"]) < 0)
+    found = positions(wanted["annotation_id"], annotations["annotation_id"])
+    labels = annotations["label"].to_numpy("object")[found]
+    unknown = pd.isna(labels) | (found < 0)
     if unknown.any():
         raise ReefcoreError(
             f"{unknown.sum()} points of the splits have no label among the annotations",

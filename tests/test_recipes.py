@@ -110,7 +110,7 @@ def test_a_file_of_ones_own_changes_what_it_sets_and_no_more(own):
     assert same == recipes.load("vit", "full")
     said = recipes.sources(path)
     assert said["epochs"] == "chosen: in haste" and said["lr"] == "chosen: in own.yaml"
-    assert [file.name for file in recipes.files(path)] == ["_base.yaml", "vit.yaml", "own.yaml"]
+    assert [file.name for file, _ in recipes._chain(path)] == ["_base.yaml", "vit.yaml", "own.yaml"]
     with pytest.raises(dataclasses.FrozenInstanceError):
         full.lr = 2
 

@@ -149,11 +149,6 @@ def load(name_or_path: str | Path, size: str = "sample", changes: dict | None = 
     return recipe
 
 
-def files(name_or_path: str | Path) -> list[Path]:
-    """List the files a recipe is read from: those it extends, the farthest first, and its own last."""
-    return [path for path, _ in _chain(name_or_path)]
-
-
 def sources(name_or_path: str | Path) -> dict[str, str]:
     """Say where the full value of each setting comes from; a value without a source is a choice of its file."""
     said = {}

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from reefcore import profiles, recipes
+from reefcore import profiles, recipes, training
 from reefcore.errors import ReefcoreError, problems_text
 from reefcore.files import atomic, read_parquet, write_json, write_parquet
 from reefcore.parallel import pool
@@ -173,7 +173,7 @@ def _train(profile: Profile, folder: Path, workers: int) -> None:
 
 
 def _run(run: Run, profile: Profile, folder: Path, workers: int) -> None:
-    from reefcore import training, weights
+    from reefcore import weights
 
     splits, resume = read_parquet(folder / "splits.parquet"), folder / "progress" / f"{run.name}.safetensors"
     options = {"seed": profile.seed + run.seed, "resume": resume, "about": {"notice": profile.notice}}
@@ -242,10 +242,9 @@ class Run:
 
     @property
     def name(self) -> str:
-        """``<recipe>-<training set>``, with the seed where it is not 0: ``vit.seed1-S3``."""
+        """See `reefcore.training.name_of`; a pretraining has the name of its recipe."""
         name = Path(self.recipe).stem
-        seeded = f"{name}.seed{self.seed}" if self.seed else name
-        return f"{seeded}-{self.train_set}" if self.train_set else name
+        return training.name_of(name, self.train_set, self.seed) if self.train_set else name
 
 
 @functools.cache
