@@ -18,7 +18,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -259,7 +259,7 @@ def fit(
                     distribute_bn(model, fabric.world_size, reduce=True)
             value = float("nan")
             if watch_val is not None and classes:
-                answers = _scores(fabric, judged, watch_val, recipe).argmax(axis=1)
+                answers = _evaluated(fabric, judged, judged.logits, watch_val, recipe).argmax(axis=1)
                 value = _macro_recall(val_y, answers)
             row = (epoch, total, _largest(optimiser), rate, value, time.perf_counter() - began)
             said = "%s epoch %d: loss %.3f, lr %.2e, %.0f images/s, validation macro recall %.3f, %.1f s"
@@ -290,12 +290,36 @@ def predict(fitted: Fitted, x, threads: int = 1, family: bool = False) -> np.nda
     ndarray of float32, shape (n, classes)
         Probabilities.
     """
-    patches, positions = (ArrayPatches(x, range(len(x))), np.arange(len(x))) if isinstance(x, np.ndarray) else x
-    with _settings(threads):
-        fabric = _kept(fitted.recipe.amp)
-        learner = fitted.learner.to(fabric.device)
-        held = _held(patches, positions, fitted.recipe)
-        return _scores(fabric, learner, held, fitted.recipe, family)
+    what = fitted.learner.family_logits if family else fitted.learner.logits
+    return torch.from_numpy(_answers(fitted, x, threads, what)).softmax(dim=1).numpy()
+
+
+def outputs(fitted: Fitted, x, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Give what a model says of patches before it becomes probabilities.
+
+    Parameters
+    ----------
+    fitted, x, threads : see `predict`
+
+    Returns
+    -------
+    logits : ndarray of float32, shape (n, classes)
+    features : ndarray of float32, shape (n, dim)
+        The last layer before the scores.
+    """
+    learner = fitted.learner
+
+    def both(images):
+        made = learner.features(images)
+        return torch.cat([learner.scored(made), made], dim=1)
+
+    found = _answers(fitted, x, threads, both)
+    return found[:, : len(learner.classes)], found[:, len(learner.classes) :]
+
+
+def features(fitted: Fitted, x, threads: int = 1) -> np.ndarray:
+    """Give the features of patches, float32, shape (n, dim): the last layer before the scores; see `predict`."""
+    return _answers(fitted, x, threads, fitted.learner.features)
 
 
 # -------------------------------------------------------------------------------------------------------- the parts
@@ -453,30 +477,37 @@ def _held(patches, positions, recipe: Recipe):
     return _Chosen(patches, positions, recipe.input_size, None, ())
 
 
+def _answers(fitted: Fitted, x, threads: int, what: Callable) -> np.ndarray:
+    """Evaluate patches, given as `predict` takes them."""
+    patches, positions = (ArrayPatches(x, range(len(x))), np.arange(len(x))) if isinstance(x, np.ndarray) else x
+    with _settings(threads):
+        fabric = _kept(fitted.recipe.amp)
+        learner = fitted.learner.to(fabric.device)
+        return _evaluated(fabric, learner, what, _held(patches, positions, fitted.recipe), fitted.recipe)
+
+
 @torch.inference_mode()
-def _scores(fabric: Fabric, learner: Learner, held, recipe: Recipe, family: bool = False) -> np.ndarray:
-    """Give probabilities; every process does a share of them, and all have the whole."""
+def _evaluated(fabric: Fabric, learner: Learner, what: Callable, held, recipe: Recipe) -> np.ndarray:
+    """Give `what` of normalised patches, float32; every process does a share of them, and all have the whole."""
     learner.eval()
-    outputs = learner.family_logits if family else learner.logits
     n = len(held)
     share = -(-n // fabric.world_size)
-    mine = np.arange(fabric.global_rank * share, min((fabric.global_rank + 1) * share, n))
+    first = fabric.global_rank * share
+    mine = np.minimum(np.arange(first, first + share), n - 1)  # the last one again where a share is not full
     if isinstance(held, np.ndarray):
         batches = (_tensor(held[part]) for part in _cut(mine))
     else:
         batches = _loaded(held, [[(0, place) for place in part] for part in _cut(mine)])
+    if not n:  # of no patch there is no answer, but it has a width
+        batches = [torch.zeros((1, 3, recipe.input_size, recipe.input_size), dtype=torch.uint8)]
     parts = []
     for x in batches:
         with fabric.autocast():
-            logits = outputs(normalised(x.to(fabric.device), recipe))
-        parts.append(logits.float().softmax(dim=1).cpu())
-    width = len(learner.families if family else learner.classes)
-    scores = torch.cat(parts) if parts else torch.zeros((0, width))
+            parts.append(what(normalised(x.to(fabric.device), recipe)).float().cpu())
+    found = torch.cat(parts)[:share]
     if fabric.world_size > 1:
-        padded = torch.zeros((share, width))
-        padded[: len(scores)] = scores
-        scores = fabric.all_gather(padded.to(fabric.device)).reshape(-1, width)[:n].cpu()
-    return scores.numpy()
+        found = fabric.all_gather(found.to(fabric.device)).flatten(0, 1)[:n].cpu()
+    return found.numpy()
 
 
 def _cut(index: np.ndarray) -> list[np.ndarray]:

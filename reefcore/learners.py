@@ -48,9 +48,17 @@ class Learner(nn.Module):
         """
         raise NotImplementedError
 
+    def features(self, x: Tensor) -> Tensor:
+        """Give what the scores are made of, the last layer before them: (n, 3, side, side) -> (n, dim)."""
+        raise NotImplementedError
+
+    def scored(self, features: Tensor) -> Tensor:
+        """Score features: (n, dim) -> (n, classes)."""
+        raise NotImplementedError
+
     def logits(self, x: Tensor) -> Tensor:
         """Score normalised patches: (n, 3, side, side) -> (n, classes)."""
-        raise NotImplementedError
+        return self.scored(self.features(x))
 
     def parameter_groups(self, recipe: Recipe) -> list[dict]:
         """Group the trained parameters for an optimiser: biases and one-dimensional weights are not decayed.
@@ -74,8 +82,11 @@ class Classifier(Learner):
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         return self.loss(self.model(x), target)
 
-    def logits(self, x: Tensor) -> Tensor:
-        return self.model(x)
+    def features(self, x: Tensor) -> Tensor:
+        return self.model.forward_head(self.model.forward_features(x), pre_logits=True)
+
+    def scored(self, features: Tensor) -> Tensor:
+        return self.model.get_classifier()(features)
 
     def parameter_groups(self, recipe: Recipe) -> list[dict]:
         from timm.optim import param_groups_layer_decay, param_groups_weight_decay
@@ -108,23 +119,20 @@ class TwoHeads(Classifier):
         self.family_loss = _loss(recipe, None if counts is None else torch.tensor(counts).float() @ self.membership)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        genus, family = self._both(x)
+        features = self.features(x)
+        genus, family = self.scored(features), self.family_head(features)
         soft = target.is_floating_point()
         of = target @ self.membership if soft else self.membership.argmax(dim=1)[target]
         return self.loss(genus, target) + self.weight * self.family_loss(family, of)
 
     def family_logits(self, x: Tensor) -> Tensor:
         """Score normalised patches for `families`: (n, 3, side, side) -> (n, families)."""
-        return self._both(x)[1]
+        return self.family_head(self.features(x))
 
     def parameter_groups(self, recipe: Recipe) -> list[dict]:
         from timm.optim import param_groups_weight_decay
 
         return super().parameter_groups(recipe) + param_groups_weight_decay(self.family_head, recipe.weight_decay)
-
-    def _both(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        features = self.model.forward_head(self.model.forward_features(x), pre_logits=True)
-        return self.model.get_classifier()(features), self.family_head(features)
 
 
 def build(recipe: Recipe, classes: list[str], counts=None, families=None, weights: str | None = None) -> Learner:

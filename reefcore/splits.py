@@ -1,4 +1,4 @@
-"""The benchmark's splits: within sources (S1, S2), across sources (S3, S4) and the held-out site (W) (paper section 4).
+"""The benchmark's splits: within sources (S1, S2), across sources (S3, S4; U), the held-out site (W) (paper section 4).
 
 An image is never in two parts of a scheme, nor a source in two parts of S3 or S4.
 """
@@ -210,6 +210,24 @@ def held_out(annotations: pd.DataFrame) -> pd.DataFrame:
     return validate(_table(_ordered(annotations), "W", "test"), "splits")
 
 
+def unfiltered(annotations: pd.DataFrame, splits: pd.DataFrame) -> pd.DataFrame:
+    """Put every annotation of the sources that S3 tests on in the test part of scheme U.
+
+    Test-S3&S4 holds only what passes the last review filter; Table 12 has a cross-source row with that filter (QC) and
+    one without, of which the paper says no more.
+
+    Parameters
+    ----------
+    annotations : DataFrame
+        ``annotation_id``, ``source``, ``image``, ``label`` of what S3 was made of.
+    splits : DataFrame
+        From `across_sources`.
+    """
+    tested = splits.loc[(splits["scheme"] == "S3") & (splits["part"] == "test"), "annotation_id"]
+    sources = annotations.loc[among(annotations["annotation_id"], tested), "source"].unique()
+    return validate(_table(_ordered(annotations[annotations["source"].isin(sources)]), "U", "test"), "splits")
+
+
 def released(annotations: pd.DataFrame, scheme: str = "S1") -> pd.DataFrame:
     """Read the splits that a released file brings along, in columns ``split`` or ``split_S1`` to ``split_W``.
 
@@ -268,7 +286,8 @@ def make(
     Returns
     -------
     DataFrame
-        The splits table: S1-S4 of what passes step 1 of the review (S2 and S4: and step 2), W of the held-out site.
+        The splits table: S1-S4 of what passes step 1 of the review (S2 and S4: and step 2), W of the held-out site, U
+        of the test sources of S3 and S4 without step 2.
     """
     site = quality[quality["site"]]
     pool = quality[quality["step1"] & ~quality["site"]]
@@ -276,7 +295,8 @@ def make(
     # A source is trusted by the share of its annotations whose pair of source and label the experts agree with: plain
     # agreement over its verdicts, ten of each label, would let its rarest labels weigh as much as its commonest.
     agreement = pool.groupby("source")["step2"].mean()
-    parts = [within_source(pool, seed, keep=keep), across_sources(pool, seed, keep, agreement, n_test, n_val)]
+    across = across_sources(pool, seed, keep, agreement, n_test, n_val)
+    parts = [within_source(pool, seed, keep=keep), across, unfiltered(pool, across)]
     if len(site):
         parts.append(held_out(site))
     made, brought = pd.concat(parts, ignore_index=True), released(annotations)
@@ -292,8 +312,8 @@ def _joined(splits: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:
 
 
 def _training(scheme: str) -> tuple[str, str]:
-    """Name the training part that a scheme's models are trained on; those tested on W are trained across sources."""
-    return "S3" if scheme == "W" else scheme, "train"
+    """Name the training part that a scheme's models are trained on; W and U are tests of those of S3."""
+    return "S3" if scheme in ("W", "U") else scheme, "train"
 
 
 def summary(splits: pd.DataFrame, annotations: pd.DataFrame, reviews: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -25,7 +25,7 @@ import pandas as pd
 
 from reefcore.errors import ReefcoreError, problems_table
 
-SCHEMES = ("S1", "S2", "S3", "S4", "W")
+SCHEMES = ("S1", "S2", "S3", "S4", "W", "U")  # W and U have only a test part
 PARTS = ("train", "val", "test")
 VERDICTS = ("correct", "incorrect", "low_quality", "hard_to_decide")
 RANKS = ("species", "genus", "family", "order", "other")

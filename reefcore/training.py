@@ -6,6 +6,7 @@ import contextlib
 import logging
 import sys
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,6 +68,7 @@ def run(
     splits: pd.DataFrame,
     *,
     name: str | None = None,
+    without: Collection[str] = (),
     seed: int = 0,
     threads: int = 1,
     start: str | Path | None = None,
@@ -87,6 +89,8 @@ def run(
         without test part gives no predictions. Points without a patch are left out and counted in the log.
     name : str, optional
         Of the run; by default `name_of` recipe, training set and seed.
+    without : collection of str
+        Classes that are not trained on and not validated with, though they are tested: the unknown of an open set.
     seed, threads, start, resume, about : see `reefcore.fitting.fit`
 
     Raises
@@ -112,10 +116,13 @@ def run(
     if recipe.task == "family":
         wanted["label"] = wanted["label"].map(family)
 
+    if stray := sorted(set(without) - set(wanted["label"])):
+        raise ReefcoreError(f"{', '.join(stray)} cannot be left out of {train_set}: there are no points of it")
+
     def part(scheme, name):
         return wanted[(wanted["scheme"] == scheme) & (wanted["part"] == name)]
 
-    train, val = part(train_set, "train"), part(train_set, "val")
+    train, val = (rows[~rows["label"].isin(without)] for rows in (part(train_set, "train"), part(train_set, "val")))
     tests = {scheme: test for scheme in TESTS[train_set] if len(test := part(scheme, "test"))}
     if not tests:
         raise ReefcoreError(

@@ -105,12 +105,12 @@ class TaxonomyClip(Learner):
             rank=distributed.get_rank() if several else 0,
             world_size=distributed.get_world_size() if several else 1,
         )
-        return loss(self.image_features(x), self._encode(self.tokens[present])[back], self._scale())
+        return loss(self.features(x), self._encode(self.tokens[present])[back], self._scale())
 
-    def logits(self, x: Tensor) -> Tensor:
-        return self._scale() * self.image_features(x) @ self._class_features().T
+    def scored(self, features: Tensor) -> Tensor:
+        return self._scale() * features @ self._class_features().T
 
-    def image_features(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor) -> Tensor:
         """Encode normalised patches: (n, 3, side, side) -> unit vectors (n, dim)."""
         return self.clip.encode_image(x * self.scale + self.shift, normalize=True)
 

@@ -296,6 +296,11 @@ def test_a_checkpoint_gives_back_what_was_trained(name, tmp_path):
     assert np.array_equal(fitting.predict(fitted, x), fitting.predict(again, x))
     assert again.recipe == recipe and again.classes == GENERA and again.about == {"run": "x"}
     assert (again.crop, again.best_epoch, len(again.history)) == (32, 1, 1)
+    logits, features = fitting.outputs(fitted, x)
+    likely = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    assert np.allclose(likely, fitting.predict(fitted, x), atol=1e-5)
+    assert np.array_equal(features, fitting.features(again, x)) and len(np.unique(features, axis=0)) == 9
+    assert fitting.predict(fitted, x[:0]).shape == (0, logits.shape[1])
     if name == "vit_two_heads":
         both = [fitting.predict(f, x, family=True) for f in (fitted, again)]
         assert np.array_equal(*both) and both[0].shape == (9, 3)

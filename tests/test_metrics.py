@@ -213,7 +213,7 @@ def test_what_does_not_go_with_the_annotations_is_said():
         (lambda: metrics.evaluate(predictions("m"), annotations()), "the test set of run m is not known"),
         (
             lambda: metrics.evaluate(predictions(), annotations(), "S7"),
-            "there is no test set 'S7'; choose from S1, S2, S3, S4, W.",
+            "there is no test set 'S7'; choose from S1, S2, S3, S4, W, U.",
         ),
         (
             lambda: metrics.evaluate(predictions(), annotations().head(3)),

@@ -124,7 +124,7 @@ def test_a_label_of_one_source_is_never_held_out(points):
 def test_make_and_summary(points):
     quality = points.assign(site=points["source"] == "s11", step1=True, step2=points.index % 2 == 0)
     table = splits.make(points, quality, seed=0, n_test=2, n_val=2)
-    assert set(table["scheme"]) == {"S1", "S2", "S3", "S4", "W"}
+    assert set(table["scheme"]) == {"S1", "S2", "S3", "S4", "W", "U"}
     summary = splits.summary(table, points).set_index(["scheme", "part"])
     assert summary.at[("W", "test"), "annotations"] == (points["source"] == "s11").sum()
     assert (
@@ -139,7 +139,16 @@ def test_make_and_summary(points):
         "S3": 0,
         "S4": 0,
         "W": 0,
+        "U": 0,
     }
+    parts = {
+        scheme: set(table.loc[(table["scheme"] == scheme) & (table["part"] == "test"), "annotation_id"])
+        for scheme in ("S3", "U")
+    }
+    unfiltered = points[points["annotation_id"].isin(parts["U"])]
+    tested = points[points["annotation_id"].isin(parts["S3"])]["source"].unique()
+    assert parts["S3"] < parts["U"] and len(parts["U"]) == points["source"].isin(tested).sum()
+    assert set(unfiltered["source"]) == set(tested)
 
 
 @pytest.mark.parametrize(

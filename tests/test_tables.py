@@ -65,7 +65,7 @@ def test_unknown_values_and_double_rows():
     )
     kept, problems = tables.check(frame, "splits")
     assert not len(kept)
-    assert "'S9' must be one of S1, S2, S3, S4, W" in problems["problem"].tolist()
+    assert "'S9' must be one of S1, S2, S3, S4, W, U" in problems["problem"].tolist()
     assert (problems["problem"] == "stands twice").sum() == 2
 
 

@@ -92,6 +92,15 @@ def test_a_run_is_four_tables_and_a_model(survey):
     assert facts["device"] in ("cpu", "cuda") and done.fitted.about == {"run": "vit-S3", "notice": "made up"}
 
 
+def test_classes_can_be_left_out_of_training_and_are_tested_all_the_same(survey):
+    done = run(survey, small(), without=["Montipora"])
+    assert done.predictions.filter(like="score:").columns.tolist() == ["score:Acropora", "score:Pavona"]
+    assert "Montipora" in set(done.predictions["y_true"]) and "Montipora" not in set(done.validation["y_true"])
+    assert "Montipora" not in set(done.predictions["y_pred"]) and len(done.validation)
+    with pytest.raises(ReefcoreError, match="Galaxea cannot be left out of S3: there are no points of it"):
+        run(survey, small(), without=["Galaxea"])
+
+
 def test_nothing_of_the_test_part_is_seen_while_fitting(survey, tmp_path):
     annotations, splits, patches = survey
     done = run(survey, small())

@@ -64,7 +64,7 @@ def test_it_learns_classes_from_a_batch_in_which_each_text_comes_often():
 
 def test_the_loss_is_open_clip_s_over_texts_of_the_targets():
     learner, (x, y) = learners.build(tiny(), CLASSES), patches(8)
-    image, text = learner.image_features(x), learner.clip.encode_text(learner.tokens[y], normalize=True)
+    image, text = learner.features(x), learner.clip.encode_text(learner.tokens[y], normalize=True)
     expected = open_clip.ClipLoss()(image, text, learner.clip.logit_scale.exp())
     assert torch.allclose(learner(x, y), expected, atol=1e-5)
     assert torch.allclose(image.norm(dim=1), torch.ones(8)) and torch.allclose(text.norm(dim=1), torch.ones(8))
@@ -147,7 +147,7 @@ def test_pretrained_weights_see_pixels_as_they_were_trained_to(tmp_path):
             stated = recipe.model_args.get("preprocess_cfg", own)
             mean, std = (torch.tensor(stated[key]).view(3, 1, 1) for key in ("mean", "std"))
             direct = learner.clip.encode_image((pixels - mean) / std, normalize=True)
-            assert torch.allclose(learner.image_features(x), direct, atol=1e-5)
+            assert torch.allclose(learner.features(x), direct, atol=1e-5)
             seen.append(direct)
     assert not torch.allclose(seen[0], seen[2], atol=1e-3)
 
