@@ -47,6 +47,19 @@ class Profile:
         Whether patches are kept as WebDataset shards, for what does not fit in memory, instead of one array.
     recipe_changes : dict
         Keys of `reefcore.recipes.Recipe` that this profile sets in each of its recipes.
+    zero_shot : tuple of str
+        Zero-shot recipes (`reefcore.recipes.zero_shot`) whose models are asked.
+    descriptions : str
+        A table of descriptions (`reefcore.descriptions`) with the sets that the library does not bring, relative to the
+        root; empty where there is none.
+    corpus : dict
+        Of the sample: how large the invented reefs are that its own vision-language model learns from; see
+        `reefcore.sample.corpus.make` and `reefcore.contrastive.pretrain`.
+    few_shot : dict
+        What `reefcore.few_shot.run` is called with; nothing is run where it is empty.
+    open_set : dict
+        ``recipes`` and ``train_sets`` whose models are trained without some classes, and how these are chosen (see
+        `reefcore.open_set.hold_out`); nothing is run where it is empty.
     resamples : int
         Of the bootstrap.
     site : str
@@ -73,6 +86,11 @@ class Profile:
     seeds: dict = field(default_factory=dict, hash=False)
     shards: bool = False
     recipe_changes: dict = field(default_factory=dict, hash=False)
+    zero_shot: tuple[str, ...] = ()
+    descriptions: str = ""
+    corpus: dict = field(default_factory=dict, hash=False)
+    few_shot: dict = field(default_factory=dict, hash=False)
+    open_set: dict = field(default_factory=dict, hash=False)
     site: str = ""
     criteria: dict = field(default_factory=dict, hash=False)
     cross_sources: dict = field(default_factory=dict, hash=False)

@@ -131,7 +131,7 @@ def needs(code: str, profile: Profile) -> tuple[str, ...]:
         if isinstance(node, ast.Call) and node.func in used and node.func.attr == "table":
             name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
             every = {o for step in steps.plan(profile).values() for o in step.outputs if o.endswith(".parquet")}
-            outputs |= {name if name in steps.TRAINED else f"{name}.parquet"} if name else every
+            outputs |= {name if name in steps.SEVERAL else f"{name}.parquet"} if name else every
     makers = {steps.maker(profile, output) for output in outputs if output}
     return tuple(name for name in steps.plan(profile) if name in makers)
 
@@ -271,10 +271,14 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
         step, key = steps.plan(one)[name], steps.key(one, folder, name)
         seed = f" seed {one.seed}" if one.data != find_profile(str(one.path)).data else ""
         # A survey's runs are trained in one job that shares its processes, unless each deserves a machine of its own.
-        needs = ("patches",) if name == "train" and one.kind == "sample" else step.needs
+        together = one.kind == "sample"
+        needs = ("patches",) if name == "train" and together else step.needs
+        if together and name != "train":  # what starts from one of them waits for all
+            trained = steps.runs(one)
+            needs = dict.fromkeys("train" if need in trained else need for need in needs)
         needed = [add_step(one, folder, need) for need in needs]
         command = _command("step", name, "--profile", _relative(one.path), "--seed", one.seed)
-        wide = name in ("data", "covariates", "patches") or (name == "train" and one.kind == "sample")
+        wide = name in ("data", "covariates", "patches") or (name == "train" and together)
         return add(
             f"step {name} {one.name}{seed}",
             key,

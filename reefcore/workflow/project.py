@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 import reefcore
-from reefcore import profiles
+from reefcore import predictions, profiles
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet
 from reefcore.profiles import Profile
@@ -79,7 +79,9 @@ class Project:
             annotations, sources, images, reviews, truth, quality, candidates (sources that were chosen from),
             covariates, unreadable (photos without them, and why), splits, patches, skipped (points without a patch, and
             why), metrics, or, of all runs, predictions (a run has no score for a class that it does not know),
-            validation, history (of training, by epoch) and runs (one row each).
+            validation, history (of training, by epoch) and runs (one row each); zero_shot (predictions of models that were
+            not trained here; empty where the profile asks none), few_shot and open_set (predictions of models that
+            some classes were kept from).
         columns : list of str, optional
             Only these.
 
@@ -88,8 +90,10 @@ class Project:
         ReefcoreError
             Where this profile has no such table, or the step that makes it fails.
         """
-        if name in steps.TRAINED:
+        if name in steps.SEVERAL:
             outputs = [output for output in self._made(name)["outputs"] if output.startswith(f"{name}/")]
+            if not outputs and name == "zero_shot":  # a chapter says what could be run
+                return pd.DataFrame(columns=columns or predictions.TEXT, dtype="str")
             if not outputs:
                 do = "it shows predictions of other programs; name recipes in it for more"
                 raise ReefcoreError(f"the profile {self.profile.name} trains nothing, and so has no {name}", do=do)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import functools
+import inspect
 import logging
 import os
 import re
@@ -27,7 +27,9 @@ from reefcore.workflow import keys
 
 logger = logging.getLogger(__name__)
 
-TRAINED = ("predictions", "validation", "history", "runs")  # tables of which each run makes its part
+#: Tables of which each run makes its part -> the step that stands for all of them.
+SEVERAL = dict.fromkeys(("predictions", "validation", "history", "runs"), "train")
+SEVERAL |= {"zero_shot": "zero_shot", "open_set": "open_set"}
 SURVEY = ("annotations.parquet", "sources.parquet", "images.parquet", "reviews.parquet")
 WORKERS = 2  # processes at a time where nobody says otherwise: the two cores this project is sized for
 
@@ -448,29 +450,24 @@ def plan(profile: Profile) -> dict[str, Step]:
                 ("seed", "resamples"),
             )
         )
-    return {step.name: step for step in steps}
+    from reefcore.workflow import experiments  # which is made of what is here
+
+    return {step.name: step for step in (*steps, *experiments.plan(profile))}
 
 
 def maker(profile: Profile, output: str) -> str | None:
     """Return the step that makes an output, or None where no step of this profile does."""
-    if output.partition("/")[0] in TRAINED:
-        return "train" if profile.recipes or profile.predictions else None
+    if (step := SEVERAL.get(output.partition("/")[0])) in plan(profile):
+        return step
     return next((name for name, step in plan(profile).items() if output in step.outputs), None)
-
-
-@functools.cache
-def _glue() -> dict[str, str]:
-    """Hash each function of this file: a step depends on its own, not on its neighbours."""
-    source = Path(__file__).read_text(encoding="utf-8")
-    functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
-    return {node.name: keys.text_hash(ast.get_source_segment(source, node)) for node in functions}
 
 
 def ingredients(profile: Profile, folder: Path, name: str) -> dict[str, str]:
     """Say what a step is made from, name by name; `keys.key_of` makes the key of it."""
     step = plan(profile)[name]
     function = step.build.func if isinstance(step.build, functools.partial) else step.build
-    made_of = {"step": f"{name} {_glue()[function.__name__]}", **keys.environment(), **keys.modules(*step.modules)}
+    # A step depends on its own function here, not on the others beside it.
+    made_of = {"step": f"{name} {keys.text_hash(inspect.getsource(function))}", **keys.environment(), **keys.modules(*step.modules)}
     made_of |= {f"profile {setting}": str(profile.settings[setting]) for setting in step.settings}
     if step.given:  # a run depends on its own recipe, not on the others beside it
         made_of = {name: hash_ for name, hash_ in made_of.items() if not re.match(r"reefcore/recipes/.*\.yaml", name)}
