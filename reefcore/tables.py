@@ -31,6 +31,7 @@ VERDICTS = ("correct", "incorrect", "low_quality", "hard_to_decide")
 RANKS = ("species", "genus", "family", "order", "other")
 HARD_CORALS = ("hard coral", "hard corals")  # what broad_category says of one, in any case
 SCORE = "score:"  # a predictions table has one column `score:CLASS` per class
+KNOWN = "known:"  # and may have `known:NAME`, a number that is higher the surer a point's class is a known one
 IDENTITY = ["source", "image", "row", "column", "label_raw"]
 
 

@@ -126,7 +126,13 @@ def test_train_names_the_files_of_everything_in_the_profile(smoke, capsys):
     smoke.table("predictions")
     assert cli.main(["train", "--profile", "smoke"]) == 0
     printed = capsys.readouterr().out.split()
-    assert {Path(path).parent.name for path in printed} == {"predictions", "validation", "history", "runs", "checkpoints"}
+    assert {Path(path).parent.name for path in printed} == {
+        "predictions",
+        "validation",
+        "history",
+        "runs",
+        "checkpoints",
+    }
     assert {Path(path).stem for path in printed} == {"mae_pretraining", *smoke.table("runs")["run"]}
     assert "vit_mae.seed1-S3" in {Path(path).stem for path in printed} and all(Path(path).exists() for path in printed)
 

@@ -467,7 +467,11 @@ def ingredients(profile: Profile, folder: Path, name: str) -> dict[str, str]:
     step = plan(profile)[name]
     function = step.build.func if isinstance(step.build, functools.partial) else step.build
     # A step depends on its own function here, not on the others beside it.
-    made_of = {"step": f"{name} {keys.text_hash(inspect.getsource(function))}", **keys.environment(), **keys.modules(*step.modules)}
+    made_of = {
+        "step": f"{name} {keys.text_hash(inspect.getsource(function))}",
+        **keys.environment(),
+        **keys.modules(*step.modules),
+    }
     made_of |= {f"profile {setting}": str(profile.settings[setting]) for setting in step.settings}
     if step.given:  # a run depends on its own recipe, not on the others beside it
         made_of = {name: hash_ for name, hash_ in made_of.items() if not re.match(r"reefcore/recipes/.*\.yaml", name)}

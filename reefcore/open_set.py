@@ -1,0 +1,454 @@
+"""Open-set recognition: does a model notice a class that it was never shown (paper, A.4.1 and Table 6)?
+
+Every score here is oriented so that **higher means known**. The energy of Liu et al. (2020, arXiv 2010.03759) is minus
+the log of the summed exponentials of the logits, low for what is known; ``energy`` here is that with the sign turned,
+so that no caller has to remember which of the scores runs the other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from reefcore import published
+from reefcore.errors import ReefcoreError
+from reefcore.metrics import photo_of
+from reefcore.tables import KNOWN, SCORE
+
+#: Score -> its row of Table 6; ``knn`` has none.
+ROWS = {"msp": "MSP", "mls": "MLS", "energy": "Energy"}
+NAMED = ("Agaricia", "Pavona")  # the two unknown classes that the paper names
+TPR = 0.95  # share of known points that is accepted where false acceptances are counted
+NEIGHBOUR = 10  # whose distance is the kNN score; Sun et al. take it by validation
+CHUNK = 100  # resamples at once: bounds memory to CHUNK x points numbers
+
+
+def scores(logits) -> dict[str, np.ndarray]:
+    """Say of logits how sure they are of a known class.
+
+    Parameters
+    ----------
+    logits : array-like, shape (n, classes)
+
+    Returns
+    -------
+    dict of ndarray, shape (n,)
+        Higher means known. ``msp``: the largest softmax probability (Hendrycks and Gimpel 2017, arXiv 1610.02136);
+        ``mls``: the largest logit (Vaze et al. 2022, arXiv 2110.06207); ``energy``: log sum exp of the logits (Liu et
+        al. 2020, arXiv 2010.03759, with the sign turned).
+
+    Raises
+    ------
+    ReefcoreError
+        Where logits are not a table of finite numbers.
+    """
+    logits = np.asarray(logits, dtype=np.float64)
+    if logits.ndim != 2 or not logits.shape[1] or not np.isfinite(logits).all():
+        raise ReefcoreError(f"logits of shape {logits.shape} are no table of finite numbers", do="give (n, classes)")
+    largest = logits.max(axis=1)
+    beyond = np.log(np.exp(logits - largest[:, None]).sum(axis=1))  # at least 0: no logit is too large
+    return {"msp": np.exp(-beyond), "mls": largest, "energy": largest + beyond}
+
+
+def knn(trained, features, k: int = NEIGHBOUR) -> np.ndarray:
+    """Say how near the features of points are to those trained on: minus the distance of the k-th nearest.
+
+    Features are scaled to unit length (Sun et al. 2022, arXiv 2204.06507).
+
+    Parameters
+    ----------
+    trained : array-like, shape (m, dim)
+        Features of training points, all of known classes.
+    features : array-like, shape (n, dim)
+    k : int
+        1 to m; fewer training points lower it.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        -2 to 0; higher means known.
+    """
+    from sklearn.neighbors import NearestNeighbors
+    from sklearn.preprocessing import normalize
+
+    trained = normalize(np.asarray(trained, dtype=np.float32))
+    found = NearestNeighbors(n_neighbors=min(k, len(trained)), algorithm="brute").fit(trained)
+    return -found.kneighbors(normalize(np.asarray(features, dtype=np.float32)))[0][:, -1]
+
+
+def evaluate(known, score) -> dict[str, float]:
+    """Measure how well a score tells known points from unknown ones.
+
+    Parameters
+    ----------
+    known : array-like of bool, shape (n,)
+        Whether the class of each point was trained on.
+    score : array-like, shape (n,)
+        Higher means known.
+
+    Returns
+    -------
+    dict
+        ``auroc``: the probability that a known point scores above an unknown one, ties counting half; below 0.5 the
+        score runs the other way. ``fpr_at_95_tpr``: the share of unknown points accepted at the highest threshold that
+        accepts at least 95 % of the known (accepted: score at or above it).
+
+    Raises
+    ------
+    ReefcoreError
+        Where lengths differ, a score is not finite, or all points are known or all unknown.
+    """
+    known, score = _checked(known, score)
+    curve = _Curve(score, {"known": known, "unknown": ~known})
+    values = curve.values(np.ones((1, len(score))))
+    return {name: float(value[0]) for name, value in values.items()}
+
+
+def hold_out(
+    train_counts: Mapping[str, int],
+    test_counts: Mapping[str, int],
+    n: int = 8,
+    min_test: int | None = None,
+    most: float = 0.1,
+    seed: int = 0,
+) -> list[str]:
+    """Choose the classes that are kept from training.
+
+    The paper holds out eight, "excluding low-frequency classes and selecting unknowns with at least 100 test-sample
+    support", names two of them, and gives no other rule. Here a class is eligible where it has at least the lower
+    quartile of the training points of all classes and `min_test` test points. The two named come first where they
+    are eligible, then others in an order drawn by the seed; a class is passed over where the unknown points would
+    become more than `most` of the test set (in the paper they are 5.5 %).
+
+    Parameters
+    ----------
+    train_counts, test_counts : mapping of int
+        Points by class. A class without training points cannot be held out.
+    n : int
+    min_test : int, optional
+        By default the paper's 100, scaled by the points of the test set against the paper's, at least 5.
+    most : float
+        Share of the test points.
+    seed : int
+
+    Returns
+    -------
+    list of str
+        At most `n`, sorted.
+
+    Raises
+    ------
+    ReefcoreError
+        Where no class is eligible.
+    """
+    train, test = pd.Series(train_counts, dtype="float64"), pd.Series(test_counts, dtype="float64")
+    least = least_test(test.sum()) if min_test is None else min_test
+    common = train.index[train >= train.quantile(0.25)]
+    eligible = sorted(name for name in common if test.get(name, 0) >= least)
+    drawn = np.random.default_rng(seed).permutation(eligible).tolist()
+    chosen: list[str] = []
+    for name in [*(name for name in NAMED if name in drawn), *(name for name in drawn if name not in NAMED)]:
+        if len(chosen) < n and test[[*chosen, name]].sum() <= most * test.sum():
+            chosen.append(name)
+    if not chosen:
+        raise ReefcoreError(
+            f"no class can be held out: none is common in training, has {least:g} test points and is at most "
+            f"{most:.0%} of the test set",
+            do="lower min_test or raise most",
+        )
+    return sorted(chosen)
+
+
+def least_test(points: float) -> int:
+    """Scale the paper's 100 test points of a class to a test set of so many points; at least 5."""
+    return max(5, round(published.text("open_set/least_test") * points / published.text("open_set/test_points")))
+
+
+def is_known(predictions: pd.DataFrame) -> pd.Series:
+    """Tell whether the class of each point is one that its run scores.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        A predictions table with scores; a run has no value in the column of a class that it does not know.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a run has no scores: then nobody can say what it knows.
+    """
+    columns = [name for name in predictions if name.startswith(SCORE)]
+    has = predictions[columns].notna().groupby(predictions["run_id"]).any()
+    if bare := [run for run in predictions["run_id"].unique() if not (columns and has.loc[run].any())]:
+        raise ReefcoreError(f"the run {bare[0]} has no scores", do=f"give one column {SCORE}CLASS per class it knows")
+    knows = has.rename(columns=lambda name: name.removeprefix(SCORE)).stack()
+    asked = pd.MultiIndex.from_frame(predictions[["run_id", "y_true"]])
+    return pd.Series(knows.reindex(asked, fill_value=False).to_numpy(bool), index=predictions.index)
+
+
+def with_scores(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Give a predictions table the score that probabilities alone allow, ``known:msp``, where it lacks it."""
+    if f"{KNOWN}msp" in predictions and predictions[f"{KNOWN}msp"].notna().all():
+        return predictions
+    largest = predictions[[name for name in predictions if name.startswith(SCORE)]].max(axis=1)
+    return predictions.assign(**{f"{KNOWN}msp": predictions.get(f"{KNOWN}msp", largest).fillna(largest)})
+
+
+def names_of(predictions: pd.DataFrame) -> list[str]:
+    """List the scores of a predictions table, those of Table 6 first."""
+    found = [name.removeprefix(KNOWN) for name in predictions if name.startswith(KNOWN)]
+    return sorted(found, key=lambda name: (name not in ROWS, list(ROWS).index(name) if name in ROWS else name))
+
+
+def bootstrap(predictions: pd.DataFrame, annotations: pd.DataFrame, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Measure every score of every run, with intervals by resampling photos.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        With scores of classes and columns ``known:NAME`` (see `with_scores`).
+    annotations : DataFrame
+        ``annotation_id``, ``source``, ``image``.
+    n, seed : int
+
+    Returns
+    -------
+    DataFrame
+        ``run_id``, ``score``, ``metric`` (``auroc``, ``fpr_at_95_tpr``, and ``aurc``: the area under the risk-coverage
+        curve), ``value``, ``ci_low``, ``ci_high`` (95 %; a draw without unknown points does not count), ``known`` and
+        ``unknown`` (points).
+    """
+    rows = []
+    for run, table in predictions.groupby("run_id", sort=False):
+        known, wrong, photo = _told(table, annotations)
+        draws = _photo_draws(photo, n, seed)
+        for name in names_of(table.dropna(axis=1, how="all")):
+            _, score = _checked(known, table[KNOWN + name])
+            curve = _Curve(score, {"known": known, "unknown": ~known, "wrong": wrong})
+            value = curve.values(np.ones((1, len(score))))
+            drawn = [curve.values(weights[:, photo[curve.order]]) for weights in draws]
+            for metric in value:
+                low, high = np.nanquantile(np.concatenate([draw[metric] for draw in drawn]), [0.025, 0.975])
+                rows.append((run, name, metric, float(value[metric][0]), low, high, known.sum(), (~known).sum()))
+    columns = ["run_id", "score", "metric", "value", "ci_low", "ci_high", "known", "unknown"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def risk_coverage(
+    predictions: pd.DataFrame, annotations: pd.DataFrame, n: int = 200, seed: int = 0, steps: int = 20
+) -> pd.DataFrame:
+    """Say how many of the accepted points are wrong, as more are accepted.
+
+    Parameters
+    ----------
+    predictions, annotations, n, seed : see `bootstrap`
+    steps : int
+        Coverages from ``1 / steps`` to 1.
+
+    Returns
+    -------
+    DataFrame
+        ``run_id``, ``score``, ``coverage`` (at least this share of all points is accepted), ``risk`` (share of the
+        accepted that is wrong: an unknown point always is), ``ci_low``, ``ci_high``.
+    """
+    coverage = np.arange(1, steps + 1) / steps
+    parts = []
+    for run, table in predictions.groupby("run_id", sort=False):
+        known, wrong, photo = _told(table, annotations)
+        draws = _photo_draws(photo, n, seed)
+        for name in names_of(table.dropna(axis=1, how="all")):
+            _, score = _checked(known, table[KNOWN + name])
+            curve = _Curve(score, {"wrong": wrong})
+            risk = curve.risk(np.ones((1, len(score))), coverage)[0]
+            drawn = np.concatenate([curve.risk(weights[:, photo[curve.order]], coverage) for weights in draws])
+            low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+            columns = {"coverage": coverage, "risk": risk, "ci_low": low, "ci_high": high}
+            parts.append(pd.DataFrame({"run_id": run, "score": name} | columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def threshold(score, wrong=None, *, keep: float | None = None, risk: float | None = None) -> float:
+    """Choose from which score on a model is believed, on points that it was not trained on.
+
+    Parameters
+    ----------
+    score : array-like, shape (n,)
+        Of validation points of known classes; higher means known.
+    wrong : array-like of bool, shape (n,)
+        Whether the answer is wrong; for `risk`.
+    keep : float, optional
+        Share of these points that is to be accepted, in (0, 1]: the highest threshold that does so is taken.
+    risk : float, optional
+        Largest share of wrong answers among the accepted, in [0, 1): the lowest threshold that stays under it is taken.
+        Validation points have no unknown classes, so that the risk on a reef that has some is higher.
+
+    Returns
+    -------
+    float
+        Accept where the score is at or above it; infinite where nothing can be accepted.
+
+    Raises
+    ------
+    ReefcoreError
+        Where not exactly one of `keep` and `risk` is given, one is out of range, or there are no points.
+    """
+    score = np.asarray(score, dtype=np.float64)
+    if (keep is None) == (risk is None) or (risk is not None and wrong is None):
+        raise ReefcoreError("a threshold follows from keep, or from risk and the wrong answers", do="give one of them")
+    if not (0 < keep <= 1 if keep is not None else 0 <= risk < 1):
+        raise ReefcoreError(f"{'keep' if keep is not None else 'risk'} is {keep or risk}, which is no such share")
+    if not len(score) or not np.isfinite(score).all():
+        raise ReefcoreError(f"a threshold cannot be chosen from {len(score)} points", do="give finite scores")
+    curve = _Curve(score, {"wrong": np.zeros(len(score), bool) if wrong is None else np.asarray(wrong, dtype=bool)})
+    accepted, mistakes = curve.ends + 1, curve.cumulated(np.ones((1, len(score))))["wrong"][0]
+    good = accepted >= keep * len(score) - 1e-9 if keep is not None else mistakes <= risk * accepted + 1e-9
+    if not good.any():
+        return np.inf
+    place = int(good.argmax()) if keep is not None else len(good) - 1 - int(good[::-1].argmax())
+    return float(score[curve.order][curve.ends[place]])
+
+
+def thresholds(
+    validation: pd.DataFrame,
+    test: pd.DataFrame,
+    annotations: pd.DataFrame,
+    keep: tuple[float, ...] = (0.8, 0.9, 0.95),
+    n: int = 200,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Choose thresholds on validation points and say what they do to test points.
+
+    Parameters
+    ----------
+    validation, test : DataFrame
+        Predictions of one run, with ``known:NAME``; the unknown points of validation, if any, are not looked at.
+    annotations : DataFrame
+        ``annotation_id``, ``source``, ``image``.
+    keep : tuple of float
+        See `threshold`.
+    n, seed : int
+        Of the bootstrap of the threshold, over photos of the validation part.
+
+    Returns
+    -------
+    DataFrame
+        ``score``, ``keep``, ``threshold``, ``ci_low``, ``ci_high``; of test points at or above it: ``known accepted``,
+        ``unknown accepted`` (shares of each kind) and ``right`` (share of the accepted whose answer is right);
+        ``validation`` (points that chose it).
+    """
+    validation = validation[is_known(validation)]
+    photo = pd.factorize(photo_of(validation["annotation_id"], annotations))[0]
+    known, wrong = is_known(test).to_numpy(), (test["y_true"] != test["y_pred"]).to_numpy()
+    rng, groups = np.random.default_rng(seed), [np.flatnonzero(photo == g) for g in range(photo.max() + 1)]
+    draws = [np.concatenate([groups[g] for g in rng.integers(len(groups), size=len(groups))]) for _ in range(n)]
+    rows = []
+    for name in names_of(test.dropna(axis=1, how="all")):
+        chosen_on, score = validation[KNOWN + name].to_numpy(float), test[KNOWN + name].to_numpy(float)
+        for share in keep:
+            value = threshold(chosen_on, keep=share)
+            low, high = np.quantile([threshold(chosen_on[draw], keep=share) for draw in draws], [0.025, 0.975])
+            accepted = score >= value
+            shares = [accepted[part].mean() if part.any() else np.nan for part in (known, ~known)]
+            right = (~wrong)[accepted].mean() if accepted.any() else np.nan
+            rows.append((name, share, value, low, high, *shares, right, len(validation)))
+    columns = ["score", "keep", "threshold", "ci_low", "ci_high", "known accepted", "unknown accepted", "right"]
+    return pd.DataFrame(rows, columns=[*columns, "validation"])
+
+
+def beside(measured: pd.DataFrame) -> pd.DataFrame:
+    """Put measured scores beside the paper's Table 6, and the published energy row beside its own mirror image.
+
+    Parameters
+    ----------
+    measured : DataFrame
+        From `bootstrap`, of one run.
+
+    Returns
+    -------
+    DataFrame
+        ``score``, ``metric``, ``published``, ``value``, ``ci_low``, ``ci_high``, ``difference``; fractions. Rows
+        ``energy, sign reversed`` have as published 1 - AUROC of the printed row, and as value what this run gives to
+        the score ``energy``. Its false positives cannot be turned round so: they depend on the whole curve.
+    """
+    printed = published.table(6).assign(value=lambda t: pd.to_numeric(t["value"]))
+    of = printed.set_index(["row", "column"])["value"]
+    table = measured[measured["metric"].isin(["auroc", "fpr_at_95_tpr"])].copy()
+    table["published"] = [
+        of.get((ROWS.get(score), metric), np.nan) for score, metric in table[["score", "metric"]].to_numpy()
+    ]
+    turned = table[(table["score"] == "energy") & (table["metric"] == "auroc")]
+    turned = turned.assign(score="energy, sign reversed", published=1 - turned["published"])
+    table = pd.concat([table, turned], ignore_index=True)
+    table["difference"] = table["value"] - table["published"]
+    return table[["score", "metric", "published", "value", "ci_low", "ci_high", "difference"]]
+
+
+def _told(table: pd.DataFrame, annotations: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Give of each point of a run: whether it is known, whether its answer is wrong, the number of its photo."""
+    photo, _ = pd.factorize(photo_of(table["annotation_id"], annotations), sort=True)
+    return is_known(table).to_numpy(), (table["y_true"] != table["y_pred"]).to_numpy(), photo
+
+
+def _photo_draws(photo: np.ndarray, n: int, seed: int) -> list[np.ndarray]:
+    """Draw photos with replacement: how often each is drawn, (at most CHUNK, photos) at a time."""
+    rng, count = np.random.default_rng(seed), int(photo.max()) + 1
+    equal = np.full(count, 1 / count)
+    return [rng.multinomial(count, equal, size=min(CHUNK, n - start)) for start in range(0, n, CHUNK)]
+
+
+def _checked(known, score) -> tuple[np.ndarray, np.ndarray]:
+    known, score = np.asarray(known, dtype=bool), np.asarray(score, dtype=np.float64)
+    if known.shape != score.shape or known.ndim != 1:
+        raise ReefcoreError(f"{len(known)} points but {len(score)} scores", do="give one score per point")
+    if not np.isfinite(score).all():
+        raise ReefcoreError(f"{(~np.isfinite(score)).sum()} of {len(score)} scores are no number")
+    if known.all() or not known.any():
+        raise ReefcoreError(
+            f"all {len(known)} points are {'known' if known.all() else 'unknown'}: there is nothing to tell apart",
+            do="give points of both kinds",
+        )
+    return known, score
+
+
+class _Curve:
+    """Points sorted once by falling score; sums over all that score at least so much, for many weights at once."""
+
+    def __init__(self, score: np.ndarray, kinds: dict[str, np.ndarray]):
+        self.order = np.argsort(-score, kind="stable")
+        falling = score[self.order]
+        self.ends = np.flatnonzero(np.r_[falling[1:] != falling[:-1], True])  # the last of each run of equal scores
+        self.kinds = {name: kind[self.order] for name, kind in kinds.items()}
+
+    def cumulated(self, weights: np.ndarray) -> dict[str, np.ndarray]:
+        """Sum weights, (draws, points by falling score), of each kind down to each distinct score: (draws, scores)."""
+        return {name: np.cumsum(weights * kind, axis=1)[:, self.ends] for name, kind in self.kinds.items()}
+
+    def values(self, weights: np.ndarray) -> dict[str, np.ndarray]:
+        """Give AUROC, FPR at 95 % TPR and, where wrong answers are known, AURC, of each draw; NaN where undefined."""
+        sums = self.cumulated(weights)
+        known, unknown = sums["known"], sums["unknown"]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            step = np.diff(unknown, axis=1, prepend=0)
+            below = known - np.diff(known, axis=1, prepend=0) / 2  # of equal scores, half counts as higher
+            found = {"auroc": (step * below).sum(axis=1) / (known[:, -1] * unknown[:, -1])}
+            enough = (known >= TPR * known[:, -1:] - 1e-9).argmax(axis=1)
+            found["fpr_at_95_tpr"] = np.take_along_axis(unknown, enough[:, None], axis=1)[:, 0] / unknown[:, -1]
+            found["fpr_at_95_tpr"][known[:, -1] == 0] = np.nan
+            if "wrong" in sums:
+                accepted = known + unknown
+                risk = np.divide(sums["wrong"], accepted, out=np.zeros(accepted.shape), where=accepted > 0)
+                share = np.diff(accepted, axis=1, prepend=0)
+                found["aurc"] = (risk * share).sum(axis=1) / accepted[:, -1]
+        return found
+
+    def risk(self, weights: np.ndarray, coverage: np.ndarray) -> np.ndarray:
+        """Give the share of wrong answers among the accepted, (draws, coverages)."""
+        wrong = self.cumulated(weights)["wrong"]
+        accepted = np.cumsum(weights, axis=1)[:, self.ends]
+        found = np.empty((len(weights), len(coverage)))
+        for i, (a, w) in enumerate(zip(accepted, wrong, strict=True)):
+            at = np.searchsorted(a, coverage * a[-1] - 1e-9)
+            found[i] = w[at] / a[at]
+        return found
