@@ -1,56 +1,214 @@
-"""Contrastive fine-tuning on taxonomy (BioCLIP-FT, paper section A.3.1) with open_clip. Imports torch.
+"""Vision-language models of open_clip: frozen, asked zero-shot (sections 5.3, A.6), or fine-tuned. Imports torch.
 
-A class is the text of its ranks; a patch is scored by how near its image features come to each class's text features.
+A patch is scored by how near its image features come to the text features of each class. Fine-tuning (BioCLIP-FT,
+section A.3.1) takes the ranks of a class as its text.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import open_clip
 import torch
 from torch import Tensor, distributed
+from torchvision.transforms.functional import InterpolationMode, resize
 
-from reefcore import taxonomy, weights
+from reefcore import weights
 from reefcore.errors import ReefcoreError
 from reefcore.learners import Learner
+from reefcore.prompts import taxonomy_strings
 from reefcore.recipes import Recipe
 
-KINGDOM = ("Animalia", "Cnidaria")  # of every hard coral; the tables of taxa begin at the class
+
+class Encoder:
+    """A frozen model of open_clip that turns patches and texts into unit vectors of one space.
+
+    Attributes
+    ----------
+    side : int
+        Of the patches that the model sees, in pixels; others are resized.
+    scale : float
+        What cosines are multiplied by. A model that was trained with a sigmoid (SigLIP) has a bias too, which drops out
+        where classes are compared: they rank alike, only the probabilities are those of a softmax.
+    encoded : int
+        Texts that went through the model so far; each distinct one does so once.
+    """
+
+    def __init__(self, clip, tokenizer, preprocess: dict):
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.clip, self.tokenizer, self.preprocess = clip.eval().to(self.device), tokenizer, preprocess
+        self.side = preprocess["size"]
+        self.scale = float(clip.logit_scale.detach().exp())
+        self.encoded = 0
+        self._known: dict[str, np.ndarray] = {}
+        mean, std = (torch.tensor(preprocess[key], device=self.device).view(3, 1, 1) * 255 for key in ("mean", "std"))
+        self._mean, self._std = mean, std
+
+    def prepared(self, patches: np.ndarray) -> Tensor:
+        """Resize and normalise patches as the weights want them: uint8 (n, s, s, 3) -> float (n, 3, side, side).
+
+        For square patches and models open_clip's three ways to resize (shortest, longest, squash) are one.
+        """
+        x = torch.from_numpy(np.ascontiguousarray(patches)).permute(0, 3, 1, 2)
+        if x.shape[-1] != self.side:
+            how = InterpolationMode(self.preprocess["interpolation"])
+            x = resize(x, [self.side, self.side], how, antialias=True)
+        return x.to(self.device).float().sub_(self._mean).div_(self._std)
+
+    @torch.inference_mode()
+    def images(self, patches: np.ndarray, batch: int = 256) -> np.ndarray:
+        """Encode patches: uint8 (n, s, s, 3) -> unit vectors, float32 (n, dim)."""
+        half = torch.autocast("cuda", torch.float16, enabled=self.device.type == "cuda")
+        parts = []
+        for start in range(0, len(patches), batch):
+            with half:
+                found = self.clip.encode_image(self.prepared(patches[start : start + batch]), normalize=True)
+            parts.append(found.float().cpu().numpy())
+        return np.concatenate(parts)
+
+    @torch.inference_mode()
+    def texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Encode texts: unit vectors, float32 (n, dim); one that was encoded before is not encoded again."""
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        for start in range(0, len(fresh), 256):
+            part = fresh[start : start + 256]
+            found = self.clip.encode_text(self.tokenizer(part).to(self.device), normalize=True)
+            self._known |= dict(zip(part, found.float().cpu().numpy(), strict=True))
+            self.encoded += len(part)
+        return np.stack([self._known[text] for text in texts])
 
 
-def taxonomy_strings(classes: Iterable[str]) -> dict[str, str]:
-    """Spell out the ranks of taxa, from kingdom to genus, as WoRMS has them.
+def load(model: str, source: str | Path = "hub") -> Encoder:
+    """Load a vision-language model with its own preprocessing and its own way to cut text into words.
 
     Parameters
     ----------
-    classes : iterable of str
-        Genera or families of hard corals, of `reefcore.taxonomy.taxa`. A family's string ends with it, as that of
-        Fungiidae in ReefNet.
-
-    Returns
-    -------
-    dict of str
-        As ``"Animalia Cnidaria Hexacorallia Scleractinia Acroporidae Acropora"``: BioCLIP's own way to write what the
-        paper writes with semicolons.
+    model : str
+        The repository on the hub; only a name in errors for another source.
+    source : 'hub' or path
+        A folder has what a repository of open_clip has: ``open_clip_config.json``, the weights, and the files of the
+        tokenizer where the configuration names one (SigLIP).
 
     Raises
     ------
     ReefcoreError
-        Naming those that the table of taxa lacks.
+        Where something cannot be had, the configuration does not say how images are prepared, or the weights are those
+        of another model. Nothing is replaced by a default of another model.
     """
-    lineages = {}
-    for *above, family, taxon in taxonomy.taxa()[["class", "order", "family", "taxon"]].to_numpy():
-        lineages[family] = (*KINGDOM, *above, family)
-        lineages.setdefault(taxon, (*lineages[family], taxon))
-    classes = list(classes)
-    if missing := [name for name in classes if name not in lineages]:
+    if source == "hub":
+        config = weights.fetch(model, ["open_clip_config.json"], model)
+        weights.fetch(model, weights.CLIP_FILES, model)
+        folder = config.parent
+    else:
+        folder = Path(source)
+        config = folder / "open_clip_config.json"
+    known = _configuration(config)
+    text = known["model_cfg"].get("text_cfg", {})
+    tokenizer = open_clip.SimpleTokenizer(context_length=text.get("context_length", 77))
+    if owner := text.get("hf_tokenizer_name"):
+        tokenizer = _tokenizer(owner, folder if source != "hub" else None, text, model)
+    if not any((folder / name).exists() for name in weights.CLIP_FILES):
+        raise ReefcoreError(f"there are no weights of {model}", folder, f"put {weights.CLIP_FILES[0]} there")
+    try:  # strict: weights of another model, or with a gap, are refused
+        clip = open_clip.create_model(f"local-dir:{folder}", require_pretrained=True)
+    except Exception as error:  # whatever the model's code and the file raise
+        said = " ".join(str(error).split())[:240]
+        raise ReefcoreError(f"these are no weights of {model} ({said})", folder, "fetch them again") from error
+    size = clip.visual.image_size
+    size = size if isinstance(size, int) else size[0] if len(set(size)) == 1 else None
+    if size is None:
+        raise ReefcoreError(f"{model} takes images that are not square", config, "use another model")
+    return Encoder(clip, tokenizer, {**known["preprocess_cfg"], "size": size})
+
+
+def _configuration(config: Path) -> dict:
+    """Read how a model is built and how its images are prepared; weights without that are useless."""
+    try:
+        known = json.loads(config.read_text(encoding="utf-8"))
+        model_cfg, given = known["model_cfg"], known["preprocess_cfg"]
+        prepared = {"interpolation": "bicubic", "resize_mode": "shortest"} | {k: v for k, v in given.items() if v}
+        if not all(len(prepared[key]) == 3 for key in ("mean", "std")):
+            raise ValueError("mean and std must have three numbers")
+        if prepared["interpolation"] not in ("bicubic", "bilinear"):
+            raise ValueError(f"the interpolation {prepared['interpolation']!r} is not known")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        said = f"{error} is missing" if isinstance(error, KeyError) else " ".join(str(error).split())[:200]
         raise ReefcoreError(
-            f"no taxonomy is known of {', '.join(missing)}", do="use accepted names of hard-coral genera or families"
+            f"weights need their preprocessing, which is not here ({said})",
+            config,
+            "put the configuration of their hub repository there, with model_cfg and preprocess_cfg (mean, std)",
+        ) from None
+    return {"model_cfg": model_cfg, "preprocess_cfg": prepared}
+
+
+def _tokenizer(owner: str, folder: Path | None, text: dict, model: str):
+    """Load the tokenizer that a configuration names, from its repository or from the folder of the weights."""
+    try:
+        import transformers  # noqa: F401 - open_clip imports it only when it is too late to say so
+    except ImportError:
+        do = "pip install 'reefcore[language]'"
+        raise ReefcoreError(f"{model} has words of its own, which the package transformers reads", do=do) from None
+    if folder is None:
+        folder = weights.fetch(owner, ["tokenizer_config.json"], f"the tokenizer of {model}").parent
+        for name in (["tokenizer.json", "spiece.model"], ["special_tokens_map.json", "tokenizer_config.json"]):
+            weights.fetch(owner, name, f"the tokenizer of {model}")
+    options = text.get("tokenizer_kwargs", {})
+    mode = text.get("tokenizer_mode")
+    try:
+        return open_clip.tokenizer.HFTokenizer(
+            str(folder), context_length=text.get("context_length", 77), tokenizer_mode=mode, **options
         )
-    return {name: " ".join(lineages[name]) for name in classes}
+    except Exception as error:
+        said = " ".join(str(error).split())[:200]
+        raise ReefcoreError(
+            f"the tokenizer of {model} cannot be read ({said})", folder, "put its files there"
+        ) from error
+
+
+def class_features(encoder: Encoder, texts: dict[str, list[str]]) -> np.ndarray:
+    """Encode classes, each by the mean of the unit vectors of its texts, scaled to unit length.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    texts : dict of list of str
+        From `reefcore.prompts.texts`.
+
+    Returns
+    -------
+    ndarray of float32, shape (classes, dim)
+    """
+    found = encoder.texts([text for of_class in texts.values() for text in of_class])
+    ends = np.cumsum([len(of_class) for of_class in texts.values()])
+    means = np.stack([part.mean(axis=0) for part in np.split(found, ends[:-1])])
+    return means / np.linalg.norm(means, axis=1, keepdims=True)
+
+
+def classify(images: np.ndarray, classes: np.ndarray, scale: float) -> np.ndarray:
+    """Score images for classes: the softmax of their cosines times `scale`.
+
+    Parameters
+    ----------
+    images : ndarray of float32, shape (n, dim)
+        Unit vectors of `Encoder.images`.
+    classes : ndarray of float32, shape (classes, dim)
+        Of `class_features`.
+    scale : float
+        The encoder's.
+
+    Returns
+    -------
+    ndarray of float32, shape (n, classes)
+    """
+    logits = np.float32(scale) * (images @ classes.T)
+    logits -= logits.max(axis=1, keepdims=True)
+    np.exp(logits, out=logits)
+    return logits / logits.sum(axis=1, keepdims=True)
 
 
 class TaxonomyClip(Learner):

@@ -1,0 +1,132 @@
+"""What is said to a model that was never trained on the classes: texts of each class, and questions, all as data.
+
+A prompt set says what a vision-language model reads of a class. Several texts of one class are an ensemble: their
+features are averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+import pandas as pd
+import yaml
+
+from reefcore import descriptions as described
+from reefcore import taxonomy
+from reefcore.errors import ReefcoreError
+from reefcore.files import share
+
+KINGDOM = ("Animalia", "Cnidaria")  # of every hard coral; the tables of taxa begin at the class
+#: Prompt set -> what it is. Those after taxonomy are sets of a table of descriptions.
+SETS = {
+    "name": "the name alone",
+    "photo": "'a photo of' the name, in several wordings",
+    "taxonomy": "the ranks from kingdom to genus",
+    "general": "a vague description, as written without sources; by this project",
+    "morphology": "growth form, corallite, size and colour; by this project",
+    "generated": "written by a language model from the name (Figure 14)",
+    "book": "written by a language model from reference texts",
+}
+
+
+@cache
+def load(name: str) -> dict:
+    """Read a file of ``data/prompts``: ``about``, ``source``, and ``text`` (with slots in braces) or ``templates``.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is no such file.
+    """
+    folder = share("data", "prompts")
+    path = folder / f"{name}.yaml"
+    if not path.exists():
+        known = ", ".join(sorted(file.stem for file in folder.glob("*.yaml")))
+        raise ReefcoreError(f"there is no prompt {name!r}", folder, f"choose from {known}")
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def taxonomy_strings(classes: Iterable[str]) -> dict[str, str]:
+    """Spell out the ranks of taxa, from kingdom to genus, as WoRMS has them.
+
+    Parameters
+    ----------
+    classes : iterable of str
+        Genera or families of hard corals, of `reefcore.taxonomy.taxa`. A family's string ends with it, as that of
+        Fungiidae in ReefNet.
+
+    Returns
+    -------
+    dict of str
+        As ``"Animalia Cnidaria Hexacorallia Scleractinia Acroporidae Acropora"``: BioCLIP's own way to write what the
+        paper writes with semicolons.
+
+    Raises
+    ------
+    ReefcoreError
+        Naming those that the table of taxa lacks.
+    """
+    lineages = {}
+    for *above, family, taxon in taxonomy.taxa()[["class", "order", "family", "taxon"]].to_numpy():
+        lineages[family] = (*KINGDOM, *above, family)
+        lineages.setdefault(taxon, (*lineages[family], taxon))
+    classes = list(classes)
+    if missing := [name for name in classes if name not in lineages]:
+        raise ReefcoreError(
+            f"no taxonomy is known of {', '.join(missing)}", do="use accepted names of hard-coral genera or families"
+        )
+    return {name: " ".join(lineages[name]) for name in classes}
+
+
+def texts(classes: Iterable[str], prompts: str, descriptions: pd.DataFrame | None = None) -> dict[str, list[str]]:
+    """Give what a vision-language model reads of each class.
+
+    Parameters
+    ----------
+    classes : iterable of str
+        Taxa.
+    prompts : str
+        One of `SETS`, or a set of `descriptions`.
+    descriptions : DataFrame, optional
+        A table of descriptions (`reefcore.descriptions`) beside the shipped ones.
+
+    Returns
+    -------
+    dict of list of str
+
+    Raises
+    ------
+    ReefcoreError
+        Where a set, or a class of it, has no text.
+    """
+    classes = list(classes)
+    templates = load("zero_shot")["templates"]
+    if prompts in ("name", "photo"):
+        return {name: [template.format(taxon=name) for template in templates[prompts]] for name in classes}
+    if prompts == "taxonomy":
+        lineages = taxonomy_strings(classes)
+        return {name: [t.format(taxon=name, lineage=lineages[name]) for t in templates[prompts]] for name in classes}
+    text = description(classes, prompts, descriptions)
+    return {name: [t.format(taxon=name, text=text[name]) for t in templates["described"]] for name in classes}
+
+
+def description(classes: Iterable[str], name: str, descriptions: pd.DataFrame | None = None) -> dict[str, str]:
+    """Give the description of each class in a set of descriptions; raises as `texts` does."""
+    table = described.shipped()
+    if descriptions is not None:
+        table = pd.concat([table, descriptions[~descriptions["set"].isin(table["set"])]], ignore_index=True)
+    text = table[table["set"] == name].set_index("taxon")["text"]
+    make = {
+        "generated": "make them: reefcore describe --set generated",
+        "book": "make them from texts of your own: reefcore describe --set book --texts FOLDER",
+    }
+    if not len(text):
+        known = ", ".join(sorted(set(table["set"])))
+        do = f"{make.get(name, f'there are {known}')}, then name the table under descriptions in the profile"
+        raise ReefcoreError(f"there are no descriptions of the set {name!r}", do=do)
+    if missing := [taxon for taxon in classes if taxon not in text.index]:
+        raise ReefcoreError(
+            f"the set {name!r} has no description of {', '.join(missing)}", do=make.get(name, "add rows for them")
+        )
+    return text[list(classes)].to_dict()
