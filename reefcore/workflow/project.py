@@ -79,9 +79,9 @@ class Project:
             annotations, sources, images, reviews, truth, quality, candidates (sources that were chosen from),
             covariates, unreadable (photos without them, and why), splits, patches, skipped (points without a patch, and
             why), metrics, or, of all runs, predictions (a run has no score for a class that it does not know),
-            validation, history (of training, by epoch) and runs (one row each); zero_shot (predictions of models that were
-            not trained here; empty where the profile asks none), few_shot and open_set (predictions of models that
-            some classes were kept from).
+            validation, history (of training, by epoch) and runs (one row each); zero_shot (predictions of models that
+            were not trained here; empty where the profile asks none), few_shot and open_set (predictions of models
+            that some classes were kept from).
         columns : list of str, optional
             Only these.
 
