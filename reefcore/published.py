@@ -137,3 +137,18 @@ def confusions() -> pd.DataFrame:
 def two_heads() -> pd.DataFrame:
     """Return what the authors print of heads for genus, family or both: ``model``, ``level``, ``recall_pct``."""
     return pd.read_csv(share("data", "published", "two_heads.csv"))
+
+
+def few_shot_later() -> pd.DataFrame:
+    """Return what later versions of the paper print of few-shot adaptation, which the companioned version does not have.
+
+    Returns
+    -------
+    DataFrame
+        ``model``, ``test`` (ReefNet or Al-Wajh), ``classes``, ``how`` (few-shot; or all labels, a full fine-tuning),
+        ``shots`` (labels per class; NaN for all), ``published`` (fraction; that it is macro recall is inferred) and
+        ``where``.
+    """
+    found = pd.read_csv(share("data", "published", "few_shot_later.csv"))
+    found.insert(5, "published", found.pop("macro_recall_pct") / 100)
+    return found

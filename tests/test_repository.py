@@ -36,7 +36,7 @@ predictions fitting training inference
 metrics
 cover
 comparison
-ranking classes calibration cost
+ranking classes calibration cost few_shot
 audit
 figures
 profiles
@@ -60,7 +60,7 @@ TABLES_ONLY = [
 ]
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
-TABLES_ONLY += ["classes", "calibration", "cost"]
+TABLES_ONLY += ["classes", "calibration", "cost", "few_shot"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
