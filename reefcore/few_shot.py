@@ -378,12 +378,12 @@ def answer(curves: pd.DataFrame, setting: str, share: float = 0.9) -> str:
     chance = top["chance"]
     if not (curve["ci_low"] > chance).any():
         return (
-            f"With up to {top['shots']} labels per genus nothing that was tried is above chance ({chance:.1%}) for "
+            f"With up to {_labels(top)} per genus nothing that was tried is above chance ({chance:.1%}) for "
             f"sure: the best, {_way(top)}, has a macro recall of {_span(top)}."
         )
     enough = curve[curve["macro_recall"] - chance >= share * (top["macro_recall"] - chance)].iloc[0]
     said = [
-        f"About {enough['shots']} labels per genus ({_given(enough)}) get you a macro recall of {_span(enough)}, by "
+        f"About {_labels(enough)} per genus ({_given(enough)}) get you a macro recall of {_span(enough)}, by "
         f"{_way(top)}; chance is {chance:.1%}."
     ]
     last = enough["shots"] == top["shots"]
@@ -393,7 +393,7 @@ def answer(curves: pd.DataFrame, setting: str, share: float = 0.9) -> str:
     if len(curve) == 1:
         said.append("No other number of labels was tried.")
     elif last:
-        said.append(f"That is {gain:+.1f} points from {start['shots']} labels{doubt}: it has not levelled off.")
+        said.append(f"That is {gain:+.1f} points from {_labels(start)}{doubt}: it has not levelled off.")
     else:
         doublings = np.log2(end["labels"] / start["labels"])
         each = f", {gain / doublings:+.1f} per doubling of the labels" if doublings > 0.1 else ""
@@ -409,6 +409,10 @@ def answer(curves: pd.DataFrame, setting: str, share: float = 0.9) -> str:
 def _cost(row: pd.Series) -> int:
     """Rank what a way needs: 0 no weights, 1 frozen features, 2 a training of its own."""
     return 0 if row["features"] == TEXTURE else 2 if row["method"] == TUNED else 1
+
+
+def _labels(row: pd.Series) -> str:
+    return "1 label" if row["shots"] == 1 else f"{row['shots']} labels"
 
 
 def _way(row: pd.Series) -> str:

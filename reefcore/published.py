@@ -140,7 +140,7 @@ def two_heads() -> pd.DataFrame:
 
 
 def few_shot_later() -> pd.DataFrame:
-    """Return what later versions of the paper print of few-shot adaptation, which the companioned version does not have.
+    """Return what later versions of the paper print of few-shot adaptation; the version that is companioned has none.
 
     Returns
     -------
