@@ -389,15 +389,19 @@ def answer(curves: pd.DataFrame, setting: str, share: float = 0.9) -> str:
     last = enough["shots"] == top["shots"]
     start, end = (curve.iloc[-2] if last and len(curve) > 1 else enough), top
     gain, overlap = 100 * (end["macro_recall"] - start["macro_recall"]), not start["ci_high"] < end["ci_low"]
-    doubt = ", though the intervals overlap" if overlap else ""
     if len(curve) == 1:
         said.append("No other number of labels was tried.")
     elif last:
-        said.append(f"That is {gain:+.1f} points from {_labels(start)}{doubt}: it has not levelled off.")
+        ends = (
+            "the intervals overlap, so whether more would help cannot be told" if overlap else "it has not levelled off"
+        )
+        said.append(f"That is {gain:+.1f} points from {_labels(start)}: {ends}.")
     else:
         doublings = np.log2(end["labels"] / start["labels"])
         each = f", {gain / doublings:+.1f} per doubling of the labels" if doublings > 0.1 else ""
-        said.append(f"With {end['shots']} ({_given(end)}) it is {_span(end)}: {gain:+.1f} points{each}{doubt}.")
+        said.append(
+            f"With {end['shots']} ({_given(end)}) it is {_span(end)}: {gain:+.1f} points{each}{', though the intervals overlap' if overlap else ''}."
+        )
     for cost, without in enumerate(("any weights", "fine-tuning")):
         cheaper = most[most.apply(_cost, axis=1) == cost]
         if cost < _cost(top) and len(cheaper):

@@ -241,7 +241,7 @@ def test_the_answer_where_it_has_not_levelled_off():
     said = few_shot.answer(curve([0.2, 0.3, 0.4, 0.7]), "site")
     assert said.startswith("About 50 labels") and said.endswith("+30.0 points from 20 labels: it has not levelled off.")
     said = few_shot.answer(curve([0.2, 0.3, 0.6, 0.7], width=0.08), "site")
-    assert said.endswith("+10.0 points from 20 labels, though the intervals overlap: it has not levelled off.")
+    assert said.endswith("20 labels: the intervals overlap, so whether more would help cannot be told.")
 
 
 def test_the_answer_where_nothing_beats_chance():
@@ -291,7 +291,7 @@ def test_a_reef_of_one_s_own_needs_annotations_and_patches_alone():
         {few_shot.TEXTURE: lambda ids: few_shot.colour_texture(patches.read(positions(ids, patches.ids), 16))},
         **{"settings": {"site": [few_shot.TEXTURE]}, "shots": (1, 5), "repeats": 2, "n": 50},
     )
-    assert few_shot.answer(few_shot.curves(done), "site").startswith("About 1 label per genus (3 in all)")
+    assert few_shot.answer(few_shot.curves(done), "site").startswith("About 5 labels per genus (15 in all)")
 
 
 def test_the_figure_has_a_panel_of_each_setting_that_was_run_and_its_intervals(results):
