@@ -24,9 +24,9 @@ SHOTS = (1, 5, 10, 20, 50)
 METHODS = ("linear probe", "class mean", "nearest neighbours")
 #: Setting -> what it asks, for people.
 SETTINGS = {
-    "within": "labels of the same sources, other photos (Train-S2, Test-S2)",
-    "cross": "labels of other sources (Train-S4, Test-S3&S4)",
-    "site": "labels of a new reef itself: half of its photos are labelled, the other half tested (Test-W)",
+    "within": "Labels of the same sources, other photos (Train-S2, Test-S2)",
+    "cross": "Labels of other sources (Train-S4, Test-S3&S4)",
+    "site": "Labels of a new reef itself: half of its photos are labelled, the other half tested (Test-W)",
 }
 TEXTURE = "colour and texture"  # what `colour_texture` is called
 TRAINED = ("S1", "S2", "S3", "S4")  # training sets
@@ -371,7 +371,7 @@ def answer(curves: pd.DataFrame, setting: str, share: float = 0.9) -> str:
     """
     here = curves[curves["setting"] == setting]
     if here.empty:
-        return f"Nothing was run for {SETTINGS[setting]}."
+        return f"{SETTINGS[setting]}: nothing was run."
     most = here[here["shots"] == here["shots"].max()]
     top = most.loc[most["macro_recall"].idxmax()]
     curve = here[(here["features"] == top["features"]) & (here["method"] == top["method"])].sort_values("shots")
@@ -397,11 +397,9 @@ def answer(curves: pd.DataFrame, setting: str, share: float = 0.9) -> str:
         )
         said.append(f"That is {gain:+.1f} points from {_labels(start)}: {ends}.")
     else:
-        doublings = np.log2(end["labels"] / start["labels"])
+        doublings, doubt = np.log2(end["labels"] / start["labels"]), ", though the intervals overlap" if overlap else ""
         each = f", {gain / doublings:+.1f} per doubling of the labels" if doublings > 0.1 else ""
-        said.append(
-            f"With {end['shots']} ({_given(end)}) it is {_span(end)}: {gain:+.1f} points{each}{', though the intervals overlap' if overlap else ''}."
-        )
+        said.append(f"With {end['shots']} ({_given(end)}) it is {_span(end)}: {gain:+.1f} points{each}{doubt}.")
     for cost, without in enumerate(("any weights", "fine-tuning")):
         cheaper = most[most.apply(_cost, axis=1) == cost]
         if cost < _cost(top) and len(cheaper):

@@ -56,5 +56,5 @@ def label_curves(curves: pd.DataFrame, titles: dict[str, str], later: pd.DataFra
     keys.append(Line2D([], [], color="black", lw=0.8, ls=":", label="chance"))
     if later is not None and later["setting"].isin(shown).any():
         keys.append(Line2D([], [], label="later version of the paper, other models", **PUBLISHED))
-    figure.legend(handles=keys, loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(handles=keys, loc="outside upper center", ncols=3, fontsize=8)
     return figure
