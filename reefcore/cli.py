@@ -163,8 +163,8 @@ def _parser() -> argparse.ArgumentParser:
         "zero-shot",
         _zero_shot,
         "ask models that were not trained on the classes, and write their predictions",
-        epilog="A language model is asked where REEFCORE_CHAT_URL says (an OpenAI-compatible address, as vLLM and Ollama "
-        "have), with the key in REEFCORE_CHAT_KEY if it wants one. Every answer is kept; what was asked is not asked again.",
+        epilog="A language model is asked where REEFCORE_CHAT_URL says (an OpenAI-compatible address, as vLLM and "
+        "Ollama have), with the key in REEFCORE_CHAT_KEY if it wants one. Every answer is kept.",
     )
     one.add_argument(
         "recipes", nargs="*", metavar="RECIPE", help="a zero-shot recipe or a YAML file; all of the profile by default"
@@ -179,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
         "describe",
         _describe,
         "have a language model describe taxa: from its memory, or from reference texts of yours",
-        epilog="Asks where REEFCORE_CHAT_URL says. Name the table under descriptions: in a profile to ask models with it.",
+        epilog="Asks where REEFCORE_CHAT_URL says. A profile names the table under descriptions:.",
     )
     one.add_argument("model", metavar="MODEL", help="the name by which the server knows it")
     one.add_argument(
