@@ -31,7 +31,7 @@ croissant selection
 sample
 recipes losses
 weights
-learners pretraining vision_language augment
+learners pretraining vision_language contrastive augment
 predictions fitting training inference
 metrics
 cover
