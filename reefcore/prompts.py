@@ -12,7 +12,6 @@ from functools import cache
 import pandas as pd
 import yaml
 
-from reefcore import descriptions as described
 from reefcore import taxonomy
 from reefcore.errors import ReefcoreError
 from reefcore.files import share
@@ -113,9 +112,11 @@ def texts(classes: Iterable[str], prompts: str, descriptions: pd.DataFrame | Non
 
 def description(classes: Iterable[str], name: str, descriptions: pd.DataFrame | None = None) -> dict[str, str]:
     """Give the description of each class in a set of descriptions; raises as `texts` does."""
+    from reefcore import descriptions as described  # which reads its prompts from here
+
     table = described.shipped()
-    if descriptions is not None:
-        table = pd.concat([table, descriptions[~descriptions["set"].isin(table["set"])]], ignore_index=True)
+    if descriptions is not None:  # one's own set counts, not the shipped one of its name
+        table = pd.concat([table[~table["set"].isin(descriptions["set"])], descriptions], ignore_index=True)
     text = table[table["set"] == name].set_index("taxon")["text"]
     make = {
         "generated": "make them: reefcore describe --set generated",
