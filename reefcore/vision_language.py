@@ -17,7 +17,7 @@ import numpy as np
 import open_clip
 import torch
 from torch import Tensor, distributed
-from torchvision.transforms.functional import InterpolationMode, resize
+from torchvision.transforms.v2.functional import InterpolationMode, resize
 
 from reefcore import weights
 from reefcore.augment import normalised
@@ -65,10 +65,10 @@ class Encoder:
         For square patches and models open_clip's three ways to resize (shortest, longest, squash) are one.
         """
         x = torch.from_numpy(np.array(patches)).permute(0, 3, 1, 2)
+        if x.shape[-1] != self.side:  # in 8 bits and on the CPU, as Pillow: in floats it is up to 29 levels off
+            x = resize(x, [self.side, self.side], self.interpolation, antialias=True)
         if self.device.type == "cuda":  # while the model is busy with the patches before
             x = x.pin_memory().to(self.device, non_blocking=True)
-        if x.shape[-1] != self.side:
-            x = resize(x, [self.side, self.side], self.interpolation, antialias=True)
         return normalised(x, self.normalisation)
 
     @torch.inference_mode()

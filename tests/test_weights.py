@@ -342,6 +342,6 @@ def test_a_folder_whose_tokenizer_is_missing_is_refused_and_none_is_fetched(hub,
     for name, data in siglip()[1].items():
         (tmp_path / name).write_bytes(data)
     with pytest.raises(
-        ReefcoreError, match="the tokenizer of mine cannot be read .*put the files of its repository there"
+        ReefcoreError, match=r"the tokenizer of mine cannot be read .*put the files of its repository there"
     ):
         vision_language.load("mine", tmp_path)
