@@ -28,6 +28,9 @@ SETTINGS = {
     "cross": "labels of other sources (Train-S4, Test-S3&S4)",
     "site": "labels of a new reef itself: half of its photos are labelled, the other half tested (Test-W)",
 }
+TEXTURE = "colour and texture"  # what `colour_texture` is called
+TRAINED = ("S1", "S2", "S3", "S4")  # training sets
+TUNED = "fine-tuning"  # the method of rows that a tuning made
 SCALES = (1, 2, 4)  # pixels; of the texture of `colour_texture`
 
 
@@ -44,9 +47,18 @@ def colour_texture(patches: np.ndarray) -> np.ndarray:
         Of red, green and blue over the patch: mean and standard deviation (6), shares of 8 levels of each (24); of
         grey, smoothed to three scales: the mean slope, its spread, the spread of the curvature, and the shares of two
         directions of slope (15).
+
+    Raises
+    ------
+    ReefcoreError
+        Where these are no 8-bit colour patches.
     """
     from scipy import ndimage
 
+    if patches.ndim != 4 or patches.shape[3] != 3 or patches.dtype != np.uint8 or not len(patches):
+        raise ReefcoreError(
+            f"{patches.dtype} of shape {patches.shape} are no patches", do="give 8-bit colours, (n, side, side, 3)"
+        )
     made = []
     for start in range(0, len(patches), 512):
         x = patches[start : start + 512].astype(np.float32) / 255
@@ -84,17 +96,29 @@ def pools(
     Returns
     -------
     dict
-        Key of `SETTINGS` -> (pool, test), each with the columns of `annotations`; a setting without points on both
-        sides is left out. No photo is on both sides.
+        Key of `SETTINGS` -> (pool, test), each with the columns of `annotations`, in the order of their ids; a setting
+        without points on both sides is left out. No photo is on both sides.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a point of the splits is no annotation, or one without label.
     """
     known = annotations.drop_duplicates("annotation_id")
 
     def points(scheme: str, part: str) -> pd.DataFrame:
         ids = splits.loc[(splits["scheme"] == scheme) & (splits["part"] == part), "annotation_id"].sort_values()
-        return known.iloc[positions(ids, known["annotation_id"])].reset_index(drop=True)
+        places = positions(ids, known["annotation_id"])
+        found = known.iloc[places].reset_index(drop=True)
+        if wrong := int(((places < 0) | found["label"].isna()).sum()):
+            raise ReefcoreError(
+                f"{wrong} of {len(ids)} points of {scheme} are no annotations with a label",
+                do="give the annotations that were split, and leave out those without label",
+            )
+        return found
 
     site = points("W", "test")
-    photo, photos = pd.factorize(site["source"] + "\x1f" + site["image"], sort=True)
+    photo, photos = pd.factorize(_photo(site), sort=True)
     labelled = np.isin(photo, np.random.default_rng(seed).permutation(len(photos))[: len(photos) // 2])
     found = {
         "within": (points("S2", "train"), points("S2", "test")),
@@ -104,7 +128,11 @@ def pools(
     return {name: both for name, both in found.items() if all(map(len, both))}
 
 
-def supports(labels: Sequence[str], shots: Sequence[int] = SHOTS, seed: int = 0) -> dict[int, np.ndarray]:
+def _photo(points: pd.DataFrame) -> pd.Series:
+    return points["source"] + "\x1f" + points["image"]
+
+
+def supports(labels: Sequence[str], shots: Sequence[int] = SHOTS, seed: int | Sequence[int] = 0) -> dict:
     """Draw nested supports: that of fewer labels is part of that of more.
 
     Parameters
@@ -112,20 +140,24 @@ def supports(labels: Sequence[str], shots: Sequence[int] = SHOTS, seed: int = 0)
     labels : sequence of str, length n
     shots : sequence of int
         Labels per class, each at least 1; a class with fewer gives all it has.
-    seed : int
+    seed : int or sequence of int
 
     Returns
     -------
     dict of ndarray of int
         Shots -> positions in `labels`, rising.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a number of labels is below 1, or none is given.
     """
     if not len(shots) or min(shots) < 1:
         raise ReefcoreError(f"supports of {list(shots)} labels per class cannot be drawn", do="give numbers from 1")
     order = np.random.default_rng(seed).permutation(len(labels))
-    turn = (
-        pd.Series(np.asarray(labels, dtype=object)[order]).groupby(np.asarray(labels, dtype=object)[order]).cumcount()
-    )
-    return {int(k): np.sort(order[turn.to_numpy() < k]) for k in sorted(set(shots))}
+    drawn = pd.Series(np.asarray(labels, dtype=object)[order])
+    turn = drawn.groupby(drawn).cumcount().to_numpy()
+    return {int(k): np.sort(order[turn < k]) for k in sorted(set(shots))}
 
 
 def learn(method: str, x: np.ndarray, y: np.ndarray, test: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -195,8 +227,8 @@ def run(
     tunings : mapping of callables, optional
         Name -> ``f(ids, labels, test_ids, seed)``, which fine-tunes a model on points and answers for others.
     settings : mapping
-        Key of `SETTINGS` -> names of `features` and `tunings` that may be used in it: those that saw no label of its
-        pool. A model trained on other sources has seen the labels of a pool of these sources.
+        Key of `SETTINGS` -> names of `features` and `tunings` to use in it. A model that a training set was trained
+        on (named ``...-S1`` to ``...-S4``) has seen labels of these sources and is for ``site`` alone.
     shots, repeats : see `supports`
     tuned_repeats, tuned_shots : the same of fine-tuning, which takes longer
     seed : int
@@ -207,44 +239,78 @@ def run(
     -------
     DataFrame
         One row per ``setting``, ``features``, ``method``, ``shots``, ``repeat``: ``macro_recall``; ``labels`` (given in
-        all), ``classes`` (in the test part), ``complete`` (share of the pool's classes that have so many labels),
-        ``unseen`` (share of the test classes that the pool lacks) and ``draws`` (macro recall of each resample).
+        all), ``offered`` (classes in the pool), ``complete`` (those of them with so many labels), ``classes`` (in the
+        test part), ``unseen`` (those of them that the pool lacks: always wrong), ``photos`` (of the test part) and
+        ``draws`` (macro recall of each resample). A setting without points is left out, with a warning.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a setting or features are not known, features have seen labels that they are to do without, or numbers
+        of labels or repeats cannot be drawn.
     """
     tunings, rows = tunings or {}, []
-    for setting, (pool, test) in pools(splits, annotations, seed).items():
-        photo = test["source"] + "\x1f" + test["image"]
-        counts, tested = pool["label"].value_counts(), set(test["label"])
-        about = {"setting": setting, "classes": len(tested), "unseen": len(tested - set(counts.index)) / len(tested)}
-        names = settings.get(setting, ())
-        if unknown := [name for name in names if name not in {*features, *tunings}]:
-            raise ReefcoreError(f"there are no features {unknown[0]!r} for few-shot learning in {setting}")
-        drawn = [supports(pool["label"], shots, seed + repeat) for repeat in range(repeats)]
+    _check(settings, {*features, *tunings})
+    tuned = any(name in tunings for names in settings.values() for name in names)
+    if tuned and not set(tuned_shots) <= set(shots):
+        raise ReefcoreError(f"tuned_shots {list(tuned_shots)} are not all among shots {list(shots)}", do="add them")
+    if repeats < 1 or (tuned and not 1 <= tuned_repeats <= repeats):
+        raise ReefcoreError(f"{repeats} supports, {tuned_repeats} of them for fine-tuning, cannot be drawn")
+    found = pools(splits, annotations, seed)
+    for setting, names in settings.items():
+        if setting not in found:
+            logger.warning("Few labels, %s: there are no points on both sides, and nothing is run.", setting)
+            continue
+        pool, test = found[setting]
+        truth, photo = test["label"], _photo(test)
+        counts, tested = pool["label"].value_counts(), set(truth)
+        about = {"setting": setting, "offered": len(counts), "classes": len(tested)}
+        about |= {"unseen": len(tested - set(counts.index)), "photos": photo.nunique()}
+        labels = pool["label"].to_numpy(object)
+        drawn = [supports(labels, shots, (seed, repeat)) for repeat in range(repeats)]
         used = np.unique(np.concatenate([support for one in drawn for support in one.values()]))
-
-        def row(name, method, k, repeat, support, answers, of=(about, counts, test["label"], photo)):
-            about, counts, truth, photo = of
-            draws = metrics.resample(truth, answers, photo, n, seed)["macro_recall"].tolist()
-            value = metrics.score(truth, answers)["macro_recall"]
-            what = {"features": name, "method": method, "shots": k, "repeat": repeat, "labels": len(support)}
-            return about | what | {"complete": float((counts >= k).mean()), "macro_recall": value, "draws": draws}
-
+        given: list[tuple] = []
         for name in (name for name in names if name in features):
             x, of_test = features[name](pool["annotation_id"].iloc[used]), features[name](test["annotation_id"])
             for repeat, one in enumerate(drawn):
                 for k, support in one.items():
-                    at = np.searchsorted(used, support)
-                    y = pool["label"].to_numpy(object)[support]
+                    known = x[np.searchsorted(used, support)]
                     for method in METHODS:
-                        rows.append(row(name, method, k, repeat, support, learn(method, x[at], y, of_test, seed)))
+                        answers = learn(method, known, labels[support], of_test, seed)
+                        given.append((name, method, k, repeat, len(support), answers))
         for name in (name for name in names if name in tunings):
             for repeat, one in enumerate(drawn[:tuned_repeats]):
-                for k, support in ((k, one[k]) for k in one if k in tuned_shots):
-                    labels = pool["label"].to_numpy(object)[support]
-                    answers = tunings[name](pool["annotation_id"].iloc[support], labels, test["annotation_id"], seed)
-                    rows.append(row(name, "fine-tuning", k, repeat, support, answers))
+                for k, support in ((k, one[k]) for k in sorted(set(tuned_shots))):
+                    ids = pool["annotation_id"].iloc[support]
+                    answers = tunings[name](ids, labels[support], test["annotation_id"], seed + repeat)
+                    given.append((name, TUNED, k, repeat, len(support), answers))
+        for name, method, k, repeat, size, answers in given:
+            what = {"features": name, "method": method, "shots": k, "repeat": repeat, "labels": size}
+            value = metrics.score(truth, answers)["macro_recall"]
+            draws = metrics.resample(truth, answers, photo, n, seed)["macro_recall"].tolist()
+            rows.append(about | what | {"complete": int((counts >= k).sum()), "macro_recall": value, "draws": draws})
         logger.info("Few labels, %s: %d points may be labelled, %d are tested.", setting, len(pool), len(test))
-    columns = ["setting", "features", "method", "shots", "repeat", "macro_recall", "labels", "classes", "complete"]
-    return pd.DataFrame(rows, columns=[*columns, "unseen", "draws"])
+    columns = ["setting", "features", "method", "shots", "repeat", "macro_recall", "labels", "offered", "complete"]
+    return pd.DataFrame(rows, columns=[*columns, "classes", "unseen", "photos", "draws"])
+
+
+def _check(settings: Mapping[str, Sequence[str]], known: set[str]) -> None:
+    """Refuse settings and features that are not there, and features that have seen the labels they do without."""
+    for setting, names in settings.items():
+        if setting not in SETTINGS:
+            raise ReefcoreError(f"there is no few-shot setting {setting!r}", do=f"choose from {', '.join(SETTINGS)}")
+        if unknown := [name for name in names if name not in known]:
+            raise ReefcoreError(
+                f"there are no features {unknown[0]!r} for few-shot learning in {setting}",
+                do=f"choose from {', '.join(sorted(known))}",
+            )
+        seen = [name for name in names if name.rpartition("-")[2] in TRAINED]
+        if seen and setting != "site":
+            raise ReefcoreError(
+                f"{seen[0]} was trained on labels of the sources of the setting {setting}, so few labels of them would "
+                "say nothing",
+                do="use it in the setting site, or features that were made without labels",
+            )
 
 
 def curves(results: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
@@ -260,22 +326,29 @@ def curves(results: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     -------
     DataFrame
         ``setting``, ``features``, ``method``, ``shots``; ``macro_recall`` (mean over supports); ``ci_low``, ``ci_high``
-        (95 %: in each draw supports are drawn with replacement, and photos, the same ones for all supports); ``labels``
-        (mean number in all), ``repeats``, ``classes``, ``chance`` (one over the classes), ``complete``, ``unseen``.
+        (95 %: in each draw the test photos are resampled, the same ones for all supports, and the supports too. As
+        resampled means of R supports vary too little, by the factor (R - 1) / R in their variance, their part is
+        stretched by its root. From one support the interval is of the photos alone; on one photo it is NaN);
+        ``labels`` (mean number in all), ``repeats``, ``chance`` (one over the classes of the test, the most that an
+        answer without looking gets), and ``offered``, ``complete``, ``classes``, ``unseen`` as from `run`.
     """
     rng, rows = np.random.default_rng(seed), []
     keys = ["setting", "features", "method", "shots"]
     for key, group in results.groupby(keys, sort=False):
         draws = np.array(group["draws"].tolist())  # supports x resamples
-        picked = rng.integers(len(draws), size=(len(draws), draws.shape[1]))
-        drawn = np.take_along_axis(draws, picked, axis=0).mean(axis=0)
-        low, high = np.quantile(drawn, [0.025, 0.975])
+        count, centre = len(draws), draws.mean(axis=0)
+        picked = rng.integers(count, size=draws.shape)
+        moved = np.take_along_axis(draws, picked, axis=0).mean(axis=0) - centre
+        low, high = np.quantile(centre + moved * np.sqrt(count / max(count - 1, 1)), [0.025, 0.975])
         first = group.iloc[0]
+        if first["photos"] < 2:
+            low = high = np.nan
         row = dict(zip(keys, key, strict=True)) | {"macro_recall": group["macro_recall"].mean()}
-        row |= {"ci_low": low, "ci_high": high, "labels": group["labels"].mean(), "repeats": len(group)}
-        row |= {"classes": first["classes"], "chance": 1 / first["classes"]}
-        rows.append(row | {"complete": first["complete"], "unseen": first["unseen"]})
-    return pd.DataFrame(rows)
+        row |= {"ci_low": max(low, 0.0), "ci_high": min(high, 1.0), "labels": group["labels"].mean(), "repeats": count}
+        row |= {"chance": 1 / first["classes"]}
+        rows.append(row | first[["offered", "complete", "classes", "unseen"]].to_dict())
+    columns = [*keys, "macro_recall", "ci_low", "ci_high", "labels", "repeats", "chance"]
+    return pd.DataFrame(rows, columns=[*columns, "offered", "complete", "classes", "unseen"])
 
 
 def answer(curves: pd.DataFrame, setting: str, share: float = 0.9) -> str:
@@ -293,33 +366,60 @@ def answer(curves: pd.DataFrame, setting: str, share: float = 0.9) -> str:
     Returns
     -------
     str
-        About the features and method with the highest macro recall at the most labels that they were tried with.
+        About the features and method with the highest macro recall at the most labels, and what cheaper ways reach
+        with as many.
     """
     here = curves[curves["setting"] == setting]
     if here.empty:
-        return f"Nothing was run for labels of {SETTINGS[setting]}."
-    last = here.sort_values("shots").groupby(["features", "method"], sort=False).tail(1)
-    last = last[last["shots"] == here["shots"].max()]
-    top = last.loc[last["macro_recall"].idxmax()]
+        return f"Nothing was run for {SETTINGS[setting]}."
+    most = here[here["shots"] == here["shots"].max()]
+    top = most.loc[most["macro_recall"].idxmax()]
     curve = here[(here["features"] == top["features"]) & (here["method"] == top["method"])].sort_values("shots")
     chance = top["chance"]
-    who = f"{top['method']} on {top['features']}"
-    if top["ci_low"] <= chance:
+    if not (curve["ci_low"] > chance).any():
         return (
-            f"With {top['shots']} labels per genus no way tried is above chance ({chance:.1%}) for sure: the best, "
-            f"{who}, has a macro recall of {top['macro_recall']:.1%} [{top['ci_low']:.1%}, {top['ci_high']:.1%}]."
+            f"With up to {top['shots']} labels per genus nothing that was tried is above chance ({chance:.1%}) for "
+            f"sure: the best, {_way(top)}, has a macro recall of {_span(top)}."
         )
     enough = curve[curve["macro_recall"] - chance >= share * (top["macro_recall"] - chance)].iloc[0]
-    text = (
-        f"About {enough['shots']} labels per genus ({enough['labels']:,.0f} in all) get you a macro recall of "
-        f"{enough['macro_recall']:.1%} [{enough['ci_low']:.1%}, {enough['ci_high']:.1%}] by {who}; "
-        f"chance is {chance:.1%}."
-    )
-    if enough["shots"] < top["shots"]:
-        gain = 100 * (top["macro_recall"] - enough["macro_recall"])
-        return f"{text} With {top['shots']} ({top['labels']:,.0f} in all) it is {gain:.1f} points higher."
+    said = [
+        f"About {enough['shots']} labels per genus ({_given(enough)}) get you a macro recall of {_span(enough)}, by "
+        f"{_way(top)}; chance is {chance:.1%}."
+    ]
+    last = enough["shots"] == top["shots"]
+    start, end = (curve.iloc[-2] if last and len(curve) > 1 else enough), top
+    gain, overlap = 100 * (end["macro_recall"] - start["macro_recall"]), not start["ci_high"] < end["ci_low"]
+    doubt = ", though the intervals overlap" if overlap else ""
     if len(curve) == 1:
-        return text
-    before = curve.iloc[-2]
-    gain = 100 * (top["macro_recall"] - before["macro_recall"])
-    return f"{text} That is {gain:.1f} points above {before['shots']} labels: it has not levelled off, more may help."
+        said.append("No other number of labels was tried.")
+    elif last:
+        said.append(f"That is {gain:+.1f} points from {start['shots']} labels{doubt}: it has not levelled off.")
+    else:
+        doublings = np.log2(end["labels"] / start["labels"])
+        each = f", {gain / doublings:+.1f} per doubling of the labels" if doublings > 0.1 else ""
+        said.append(f"With {end['shots']} ({_given(end)}) it is {_span(end)}: {gain:+.1f} points{each}{doubt}.")
+    for cost, without in enumerate(("any weights", "fine-tuning")):
+        cheaper = most[most.apply(_cost, axis=1) == cost]
+        if cost < _cost(top) and len(cheaper):
+            best = cheaper.loc[cheaper["macro_recall"].idxmax()]
+            said.append(f"Without {without} the best at {best['shots']} is {_way(best)}: {_span(best)}.")
+    return " ".join(said)
+
+
+def _cost(row: pd.Series) -> int:
+    """Rank what a way needs: 0 no weights, 1 frozen features, 2 a training of its own."""
+    return 0 if row["features"] == TEXTURE else 2 if row["method"] == TUNED else 1
+
+
+def _way(row: pd.Series) -> str:
+    return row["features"] if row["method"] == TUNED else f"{row['method']} on {row['features']}"
+
+
+def _span(row: pd.Series) -> str:
+    interval = "no interval" if pd.isna(row["ci_low"]) else f"{row['ci_low']:.1%} to {row['ci_high']:.1%}"
+    return f"{row['macro_recall']:.1%} [{interval}]"
+
+
+def _given(row: pd.Series) -> str:
+    few = "" if row["complete"] == row["offered"] else f"; {row['complete']} of {row['offered']} genera have so many"
+    return f"{row['labels']:,.0f} in all{few}"

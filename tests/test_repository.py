@@ -32,7 +32,7 @@ sample
 descriptions prompts
 recipes losses
 weights
-learners pretraining vision_language augment
+learners pretraining vision_language contrastive augment
 predictions fitting training inference
 metrics
 cover

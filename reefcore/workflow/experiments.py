@@ -33,6 +33,8 @@ TEXTURE_SIDE = 32  # pixels to which patches are reduced for it
 def plan(profile: Profile) -> list[Step]:
     """List the steps of a profile's experiments, each after those it needs."""
     found, asks = [], [asked.load(name) for name in profile.zero_shot]
+    if len({recipe.name for recipe in asks}) < len(asks):
+        raise ReefcoreError("two zero-shot recipes have the same name", profile.path, "rename one")
     few = _few(profile)
     if any(recipe.weights == "sample" for recipe in asks) or "clip_sample" in few["used"]:
         if profile.kind != "sample":
@@ -87,6 +89,20 @@ def plan(profile: Profile) -> list[Step]:
         settings = ("seed", "few_shot", "resamples", "recipe_changes", "kind")
         found.append(Step("few_shot", _few_shot, ("few_shot.parquet",), needs, uses, settings))
     return found
+
+
+def asked_of(profile: Profile, names: list[str]) -> Profile:
+    """Return a profile that asks these zero-shot recipes, or its own where none is named.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a recipe is not known, or none is named anywhere.
+    """
+    if not (names or profile.zero_shot):
+        known = ", ".join(asked.names())
+        raise ReefcoreError(f"the profile {profile.name} asks no model", profile.path, f"name one of {known}")
+    return dataclasses.replace(profile, zero_shot=tuple(dict.fromkeys(names)) or profile.zero_shot)
 
 
 def open_runs(profile: Profile) -> dict[str, tuple[str, str]]:
