@@ -17,7 +17,7 @@ import numpy as np
 import open_clip
 import torch
 from torch import Tensor, distributed
-from torchvision.transforms.v2.functional import InterpolationMode, resize
+from torch.nn.functional import interpolate
 
 from reefcore import weights
 from reefcore.augment import normalised
@@ -53,7 +53,7 @@ class Encoder:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.clip = clip.eval().to(self.device, memory_format=torch.channels_last)
         self.tokenizer, self.side = tokenizer, preprocess["size"]
-        self.interpolation = InterpolationMode(preprocess["interpolation"])
+        self.interpolation = preprocess["interpolation"]
         self.normalisation = SimpleNamespace(mean=preprocess["mean"], std=preprocess["std"], channels_last=True)
         self.scale = float(clip.logit_scale.detach().exp())
         self.encoded, self.cut = 0, []
@@ -66,7 +66,7 @@ class Encoder:
         """
         x = torch.from_numpy(np.array(patches)).permute(0, 3, 1, 2)
         if x.shape[-1] != self.side:  # in 8 bits and on the CPU, as Pillow: in floats it is up to 29 levels off
-            x = resize(x, [self.side, self.side], self.interpolation, antialias=True)
+            x = interpolate(x, (self.side, self.side), mode=self.interpolation, antialias=True)
         if self.device.type == "cuda":  # while the model is busy with the patches before
             x = x.pin_memory().to(self.device, non_blocking=True)
         return normalised(x, self.normalisation)
