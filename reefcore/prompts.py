@@ -105,8 +105,8 @@ def description(classes: Iterable[str], name: str, descriptions: pd.DataFrame | 
         table = pd.concat([table[~table["set"].isin(descriptions["set"])], descriptions], ignore_index=True)
     if name not in (known := sorted(table["set"].unique())):
         make = {
-            "generated": "make them: reefcore describe --set generated",
-            "book": "make them from texts of your own: reefcore describe --set book --texts FOLDER",
+            "generated": "make them: reefcore describe MODEL",
+            "book": "make them from texts of your own: reefcore describe MODEL --texts FOLDER",
         }
         do = f"{make.get(name, 'there are ' + ', '.join(known))}; name the table under descriptions in the profile"
         raise ReefcoreError(f"there are no descriptions of the set {name!r}", do=do)

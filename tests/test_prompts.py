@@ -51,8 +51,8 @@ def test_sets_of_one_s_own_are_read_beside_the_shipped_ones_and_before_them():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("generated", r"the set 'generated'; make them: reefcore describe --set generated; name the table under desc"),
-        ("book", r"the set 'book'; make them from texts of your own: reefcore describe --set book --texts FOLDER"),
+        ("generated", r"the set 'generated'; make them: reefcore describe MODEL; name the table under desc"),
+        ("book", r"the set 'book'; make them from texts of your own: reefcore describe MODEL --texts FOLDER"),
         ("fotos", r"the set 'fotos'; there are general, mine, morphology; name the table under descriptions"),
         ("mine", r"the set mine describes 1 of 3 classes, not Acropora, Fungiidae"),
     ],

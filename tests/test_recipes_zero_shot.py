@@ -7,6 +7,7 @@ from reefcore import prompts, published
 from reefcore.errors import ReefcoreError
 from reefcore.recipes import zero_shot
 
+ASKED = {"max_tokens": 32, "temperature": 0.0, "side": 512}
 ALL = [zero_shot.load(name) for name in zero_shot.names()]
 
 
@@ -76,14 +77,24 @@ def test_a_recipe_that_cannot_be_is_one_sentence_that_names_file_and_key(tmp_pat
     ("changes", "said"),
     [
         ({"settings": {"max_tokens": 32}}, "settings must be max_tokens, temperature, side"),
-        ({"settings": {"max_tokens": 0, "temperature": 0.0, "side": 512}}, "settings must have a max_tokens that is"),
+        (
+            {"settings": {"max_tokens": 0, "temperature": 0.0, "side": 512}},
+            "settings must have a max_tokens that makes sense",
+        ),
         ({"settings": {"max_tokens": 32, "temperature": "cold", "side": 512}}, "settings must have a temperature that"),
+        ({"settings": ASKED | {"shuffle": "no"}}, "settings must have a shuffle that makes sense"),
+        ({"settings": ASKED | {"top_p": 1}}, "settings must be max_tokens, temperature, side, and may be instruction"),
         ({"weights": "hub"}, "weights is for models of the kind clip"),
     ],
 )
 def test_a_chat_recipe_says_how_it_is_asked(tmp_path, changes, said):
     with pytest.raises(ReefcoreError, match=rf"odd\.yaml: {said}"):
         zero_shot.load(written(tmp_path / "odd.yaml", values("qwen2_5_vl", **changes)))
+
+
+def test_a_chat_recipe_may_name_its_question(tmp_path):
+    settings = ASKED | {"instruction": "mine", "shuffle": False}
+    assert zero_shot.load(written(tmp_path / "mine.yaml", values("qwen2_5_vl", settings=settings))).settings == settings
 
 
 def test_an_unknown_name_lists_the_known_ones():

@@ -11,7 +11,8 @@ from reefcore.tables import SCHEMES
 
 FOLDER = Path(__file__).parent / "zero"
 KINDS = ("clip", "chat")
-CHAT = {"max_tokens": int, "temperature": (int, float), "side": int}  # the settings of a chat recipe
+CHAT = {"max_tokens": int, "temperature": (int, float), "side": int}  # the settings that a chat recipe has
+ASKED = {"instruction": str, "shuffle": bool}  # and those that it may have
 CLIP = {"mean", "std"}  # the settings that a clip recipe may have
 
 
@@ -41,7 +42,8 @@ class ZeroShot:
     points : int
         At most so many points of a test set are asked, drawn by the seed; 0 asks all.
     settings : dict
-        Of chat: ``max_tokens`` of an answer, ``temperature``, ``side`` of the image sent in pixels. Of clip:
+        Of chat: ``max_tokens`` of an answer, ``temperature``, ``side`` of the image sent in pixels; and where other
+        than usual ``instruction`` (a file of ``data/prompts``) and ``shuffle`` (classes, anew for each image). Of clip:
         ``mean`` and ``std`` of pixels in 0..1, where the configuration of the weights leaves them out.
     sources : dict
         Where each choice comes from.
@@ -122,9 +124,9 @@ def _wrong_settings(kind: str, settings: dict) -> str:
         return (
             "" if three and set(settings) in (set(), CLIP) else "may be mean and std, three numbers each, for this kind"
         )
-    if set(settings) != set(CHAT):
-        return f"must be {', '.join(CHAT)} for this kind"
-    for key, type_ in CHAT.items():
-        if not isinstance(settings[key], type_) or settings[key] < (key != "temperature"):
-            return f"must have a {key} that is a number of at least {int(key != 'temperature')}"
+    if not set(CHAT) <= set(settings) <= {*CHAT, *ASKED}:
+        return f"must be {', '.join(CHAT)}, and may be {', '.join(ASKED)}, for this kind"
+    for key, value in settings.items():
+        if not isinstance(value, (CHAT | ASKED)[key]) or (key in CHAT and value < (key != "temperature")):
+            return f"must have a {key} that makes sense"
     return ""
