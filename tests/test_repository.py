@@ -29,6 +29,7 @@ geography
 covariates patches shards
 croissant selection
 sample
+descriptions prompts
 recipes losses
 weights
 learners pretraining vision_language contrastive augment
@@ -60,7 +61,7 @@ TABLES_ONLY = [
 ]
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
-TABLES_ONLY += ["classes", "calibration", "cost"]
+TABLES_ONLY += ["classes", "calibration", "cost", "prompts", "recipes.zero_shot"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -48,7 +48,7 @@ def plan(profile: Profile) -> list[Step]:
         settings = ("seed",)
         if recipe.kind == "clip":
             name = f"features-{recipe.name}"
-            encoded = {"model": keys.text_hash(f"{recipe.model} {recipe.weights}")}
+            encoded = {"model": keys.text_hash(f"{recipe.model} {recipe.weights} {recipe.settings}")}
             outputs = (f"features/{recipe.name}.npy", f"features/{recipe.name}.parquet")
             build = functools.partial(_features, recipe)
             # Other prompts leave the patches encoded.
@@ -166,7 +166,7 @@ def _features(recipe: ZeroShot, profile: Profile, folder: Path, workers: int) ->
     from reefcore import vision_language
 
     points = _tested(folder)
-    encoder = vision_language.load(recipe.model, _source(recipe, folder))
+    encoder = vision_language.load(recipe.model, _source(recipe, folder), recipe.settings)
     found = _encoded(encoder, steps.store(profile, folder), points["patch"].to_numpy())
     with atomic(folder / "features" / f"{recipe.name}.npy") as temporary:
         np.save(temporary, found)
@@ -229,7 +229,7 @@ def _ask(recipe: ZeroShot, profile: Profile, folder: Path, workers: int) -> None
         return
     from reefcore import vision_language
 
-    encoder = vision_language.load(recipe.model, _source(recipe, folder))
+    encoder = vision_language.load(recipe.model, _source(recipe, folder), recipe.settings)
     held = read_parquet(folder / "features" / f"{recipe.name}.parquet")["annotation_id"]
     images = np.load(folder / "features" / f"{recipe.name}.npy")
     at, tables = positions(points["annotation_id"], held), []
