@@ -158,6 +158,37 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--workers", type=_processes, default=2, help="processes, each of one thread (2)")
     one.add_argument("--commands", action="store_true", help="print how to start it on one GPU, on eight, and by SLURM")
 
+    one = command(
+        commands,
+        "zero-shot",
+        _zero_shot,
+        "ask models that were not trained on the classes, and write their predictions",
+        epilog="A language model is asked where REEFCORE_CHAT_URL says (an OpenAI-compatible address, as vLLM and "
+        "Ollama have), with the key in REEFCORE_CHAT_KEY if it wants one. Every answer is kept.",
+    )
+    one.add_argument(
+        "recipes", nargs="*", metavar="RECIPE", help="a zero-shot recipe or a YAML file; all of the profile by default"
+    )
+    one.add_argument("--profile", default="sample")
+    one.add_argument(
+        "--list", action="store_true", help="list the recipes, the published rows they stand for, and models"
+    )
+
+    one = command(
+        commands,
+        "describe",
+        _describe,
+        "have a language model describe taxa: from its memory, or from reference texts of yours",
+        epilog="Asks where REEFCORE_CHAT_URL says. A profile names the table under descriptions:.",
+    )
+    one.add_argument("model", metavar="MODEL", help="the name by which the server knows it")
+    one.add_argument(
+        "--texts", nargs="+", metavar="PATH", help="text files or folders of them (set book); else Figure 14"
+    )
+    one.add_argument("--taxa", nargs="+", metavar="TAXON", help="genera (those of the profile)")
+    one.add_argument("--profile", default="sample")
+    one.add_argument("--output", default="descriptions.csv", metavar="FILE", help="rows are added (descriptions.csv)")
+
     one = command(commands, "results", _results, "list the runs: how each stands and what it scored")
     one.add_argument("--profile", default="sample")
     one.add_argument("--json", action="store_true", help="for programs")
@@ -399,6 +430,53 @@ def _train(options) -> None:
         record = steps.ensure(profile, project.folder, name, options.workers)
         for output in record["outputs"] if first else ():
             print(project.folder / output)
+
+
+def _zero_shot(options) -> None:
+    from reefcore import workflow
+    from reefcore.recipes import zero_shot
+    from reefcore.workflow import experiments, steps
+
+    if options.list:
+        for recipe in map(zero_shot.load, zero_shot.names()):
+            print(f"{recipe.name:14}{', '.join(dict.fromkeys(recipe.rows.values())):32}{recipe.model}")
+        return
+    project = workflow.open(options.profile)
+    profile = experiments.asked_of(project.profile, options.recipes)
+    _log(logging.INFO)
+    for recipe in profile.zero_shot:
+        made = steps.ensure(profile, project.folder, f"zero-{Path(recipe).stem}")
+        for output in made["outputs"]:
+            print(project.folder / output)
+
+
+def _describe(options) -> None:
+    import pandas as pd
+
+    from reefcore import chat, descriptions, workflow
+    from reefcore.files import atomic
+
+    output = Path(options.output)
+    taxa = options.taxa
+    if not taxa:
+        quality = workflow.open(options.profile).table("splits", ["annotation_id"])
+        labels = workflow.open(options.profile).table("annotations", ["annotation_id", "label"])
+        taxa = sorted(labels.merge(quality, on="annotation_id")["label"].dropna().unique())
+    _log(logging.INFO)
+    client, answers = chat.Server(options.model), output.with_suffix(".answers.jsonl")
+    if options.texts:
+        table = descriptions.from_texts(options.texts, taxa, client, answers)
+    else:
+        table = descriptions.generate(taxa, client, answers)
+    for taxon, why in table.attrs.pop("missing", {}).items():
+        print(f"reefcore: {taxon} has no description: {why}", file=sys.stderr)
+    if output.exists():
+        had = descriptions.read(output)
+        twice = had.set_index(["taxon", "set"]).index.isin(table.set_index(["taxon", "set"]).index)
+        table = pd.concat([had[~twice], table], ignore_index=True)
+    with atomic(output) as temporary:
+        table.to_csv(temporary, index=False)
+    print(f"{output}: {len(table)} descriptions; every answer is kept in {answers}")
 
 
 def _results(options) -> None:

@@ -1,4 +1,4 @@
-"""What is said to a model that was never trained on the classes: texts of each class, and questions, all as data.
+"""What a vision-language model reads of each class that it was never trained on: prompt sets, as data.
 
 A prompt set says what a vision-language model reads of a class. Several texts of one class are an ensemble: their
 features are averaged.
@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from functools import cache
 
 import pandas as pd
-import yaml
 
 from reefcore import descriptions as described
 from reefcore import taxonomy
 from reefcore.errors import ReefcoreError
-from reefcore.files import share
+from reefcore.files import read_settings, share
 
 KINGDOM = ("Animalia", "Cnidaria")  # of every hard coral; the tables of taxa begin at the class
 #: Prompt set -> what it is. Those after taxonomy are sets of a table of descriptions.
@@ -31,20 +30,8 @@ SETS = {
 
 
 @cache
-def load(name: str) -> dict:
-    """Read a file of ``data/prompts``: ``about``, ``source``, and ``text`` (with slots in braces) or ``templates``.
-
-    Raises
-    ------
-    ReefcoreError
-        Where there is no such file.
-    """
-    folder = share("data", "prompts")
-    path = folder / f"{name}.yaml"
-    if not path.exists():
-        known = ", ".join(sorted(file.stem for file in folder.glob("*.yaml")))
-        raise ReefcoreError(f"there is no prompt {name!r}", folder, f"choose from {known}")
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+def _templates() -> dict[str, list[str]]:
+    return read_settings("zero_shot", share("data", "prompts"), "prompt")[1]["templates"]
 
 
 def taxonomy_strings(classes: Iterable[str]) -> dict[str, str]:
@@ -101,7 +88,7 @@ def texts(classes: Iterable[str], prompts: str, descriptions: pd.DataFrame | Non
         Where a set, or a class of it, has no text.
     """
     classes = list(classes)
-    templates = load("zero_shot")["templates"]
+    templates = _templates()
     if prompts in ("name", "photo"):
         return {name: [template.format(taxon=name) for template in templates[prompts]] for name in classes}
     if prompts == "taxonomy":
@@ -112,21 +99,15 @@ def texts(classes: Iterable[str], prompts: str, descriptions: pd.DataFrame | Non
 
 
 def description(classes: Iterable[str], name: str, descriptions: pd.DataFrame | None = None) -> dict[str, str]:
-    """Give the description of each class in a set of descriptions; raises as `texts` does."""
+    """Give the description of each class in a set, a shipped one or one's own; raises as `texts` does."""
     table = described.shipped()
-    if descriptions is not None:
-        table = pd.concat([table, descriptions[~descriptions["set"].isin(table["set"])]], ignore_index=True)
-    text = table[table["set"] == name].set_index("taxon")["text"]
-    make = {
-        "generated": "make them: reefcore describe --set generated",
-        "book": "make them from texts of your own: reefcore describe --set book --texts FOLDER",
-    }
-    if not len(text):
-        known = ", ".join(sorted(set(table["set"])))
-        do = f"{make.get(name, f'there are {known}')}, then name the table under descriptions in the profile"
+    if descriptions is not None:  # one's own set counts, not the shipped one of its name
+        table = pd.concat([table[~table["set"].isin(descriptions["set"])], descriptions], ignore_index=True)
+    if name not in (known := sorted(table["set"].unique())):
+        make = {
+            "generated": "make them: reefcore describe MODEL",
+            "book": "make them from texts of your own: reefcore describe MODEL --texts FOLDER",
+        }
+        do = f"{make.get(name, 'there are ' + ', '.join(known))}; name the table under descriptions in the profile"
         raise ReefcoreError(f"there are no descriptions of the set {name!r}", do=do)
-    if missing := [taxon for taxon in classes if taxon not in text.index]:
-        raise ReefcoreError(
-            f"the set {name!r} has no description of {', '.join(missing)}", do=make.get(name, "add rows for them")
-        )
-    return text[list(classes)].to_dict()
+    return described.of(list(classes), name, table)

@@ -105,6 +105,36 @@ def results(number: int) -> pd.DataFrame:
     return tidy[["model", "train", "test", "metric", "published"]]
 
 
+def zero_shot(number: int) -> pd.DataFrame:
+    """Return what a table of models prints that were not trained on the classes.
+
+    Parameters
+    ----------
+    number : {5, 12}
+
+    Returns
+    -------
+    DataFrame
+        ``row`` (the model), ``test`` (S2 and S3; of Table 12 also S1 and U: see `reefcore.splits.unfiltered`),
+        ``metric``, ``published``: macro recall as a fraction (Table 5), average rank of the true class (Table 12).
+
+    Raises
+    ------
+    ReefcoreError
+        Where the table is another one.
+    """
+    if number not in (5, 12):
+        raise ReefcoreError(f"table {number} is not one of zero-shot models", do="choose 5 or 12")
+    tidy = table(number).assign(published=lambda t: pd.to_numeric(t["value"]))
+    if number == 5:
+        tests = {"within_source_test_s2": "S2", "cross_source_test_s3s4": "S3"}
+        tidy = tidy.assign(test=tidy["column"].map(tests), metric="macro_recall", published=tidy["published"] / 100)
+    else:
+        tests = {"within-source": "S1", "within-source (QC)": "S2", "cross-source": "U", "cross-source (QC)": "S3"}
+        tidy = tidy.assign(test=tidy["row"].map(tests), metric="mean_rank", row=tidy["column"])
+    return tidy[["row", "test", "metric", "published"]]
+
+
 @cache
 def _text() -> pd.Series:
     return pd.read_csv(share("data", "published", "text_figures.csv")).set_index("name")["value"]

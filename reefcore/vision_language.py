@@ -6,75 +6,123 @@ section A.3.1) takes the ranks of a class as its text.
 
 from __future__ import annotations
 
-import json
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import open_clip
 import torch
 from torch import Tensor, distributed
-from torchvision.transforms.functional import InterpolationMode, resize
+from torch.nn.functional import interpolate
 
 from reefcore import weights
+from reefcore.augment import normalised
 from reefcore.errors import ReefcoreError
 from reefcore.learners import Learner
 from reefcore.prompts import taxonomy_strings
 from reefcore.recipes import Recipe
 
+logger = logging.getLogger(__name__)
+
+POSITIONS = {"visual.positional_embedding", "positional_embedding", "text.positional_embedding"}
+
 
 class Encoder:
-    """A frozen model of open_clip that turns patches and texts into unit vectors of one space.
+    """A frozen model of open_clip that turns patches and texts into unit vectors of one space; see `load`.
+
+    It runs on the GPU where there is one, in 16 bits; on one CPU thread the same patches give the same bytes.
 
     Attributes
     ----------
     side : int
         Of the patches that the model sees, in pixels; others are resized.
     scale : float
-        What cosines are multiplied by. A model that was trained with a sigmoid (SigLIP) has a bias too, which drops out
-        where classes are compared: they rank alike, only the probabilities are those of a softmax.
+        What cosines are multiplied by. A model that was trained with a sigmoid (SigLIP) has a bias too, the same for
+        every class: it drops out where classes are compared.
     encoded : int
         Texts that went through the model so far; each distinct one does so once.
+    cut : list of str
+        Texts of which the model read only the beginning, for they are longer than it can read.
     """
 
     def __init__(self, clip, tokenizer, preprocess: dict):
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.clip, self.tokenizer, self.preprocess = clip.eval().to(self.device), tokenizer, preprocess
-        self.side = preprocess["size"]
+        self.clip = clip.eval().to(self.device, memory_format=torch.channels_last)
+        self.tokenizer, self.side = tokenizer, preprocess["size"]
+        self.interpolation = preprocess["interpolation"]
+        self.normalisation = SimpleNamespace(mean=preprocess["mean"], std=preprocess["std"], channels_last=True)
         self.scale = float(clip.logit_scale.detach().exp())
-        self.encoded = 0
+        self.encoded, self.cut = 0, []
         self._known: dict[str, np.ndarray] = {}
-        mean, std = (torch.tensor(preprocess[key], device=self.device).view(3, 1, 1) * 255 for key in ("mean", "std"))
-        self._mean, self._std = mean, std
 
     def prepared(self, patches: np.ndarray) -> Tensor:
         """Resize and normalise patches as the weights want them: uint8 (n, s, s, 3) -> float (n, 3, side, side).
 
         For square patches and models open_clip's three ways to resize (shortest, longest, squash) are one.
         """
-        x = torch.from_numpy(np.ascontiguousarray(patches)).permute(0, 3, 1, 2)
-        if x.shape[-1] != self.side:
-            how = InterpolationMode(self.preprocess["interpolation"])
-            x = resize(x, [self.side, self.side], how, antialias=True)
-        return x.to(self.device).float().sub_(self._mean).div_(self._std)
+        x = torch.from_numpy(np.array(patches)).permute(0, 3, 1, 2)
+        if x.shape[-1] != self.side:  # in 8 bits and on the CPU, as Pillow: in floats it is up to 29 levels off
+            x = interpolate(x, (self.side, self.side), mode=self.interpolation, antialias=True)
+        if self.device.type == "cuda":  # while the model is busy with the patches before
+            x = x.pin_memory().to(self.device, non_blocking=True)
+        return normalised(x, self.normalisation)
 
     @torch.inference_mode()
     def images(self, patches: np.ndarray, batch: int = 256) -> np.ndarray:
-        """Encode patches: uint8 (n, s, s, 3) -> unit vectors, float32 (n, dim)."""
+        """Encode patches.
+
+        Parameters
+        ----------
+        patches : ndarray of uint8, shape (n, s, s, 3)
+            Of any size; colours in 0..255.
+        batch : int
+            How many at a time.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, dim)
+            Unit vectors.
+
+        Raises
+        ------
+        ReefcoreError
+            Where there are none, or they are not 8-bit, square and in colour.
+        """
+        shape = patches.shape
+        if patches.dtype != np.uint8 or len(shape) != 4 or not shape[0] or shape[1] != shape[2] or shape[3] != 3:
+            what = f"patches must be 8-bit of shape (n, s, s, 3), not {patches.dtype} {shape}"
+            raise ReefcoreError(what, do="cut them with reefcore.patches")
         half = torch.autocast("cuda", torch.float16, enabled=self.device.type == "cuda")
-        parts = []
+        found = []
         for start in range(0, len(patches), batch):
             with half:
-                found = self.clip.encode_image(self.prepared(patches[start : start + batch]), normalize=True)
-            parts.append(found.float().cpu().numpy())
-        return np.concatenate(parts)
+                part = self.clip.encode_image(self.prepared(patches[start : start + batch]), normalize=True)
+            found.append(part.float())
+        return torch.cat(found).cpu().numpy()
 
     @torch.inference_mode()
     def texts(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts: unit vectors, float32 (n, dim); one that was encoded before is not encoded again."""
         fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if not fresh:
+            return np.stack([self._known[text] for text in texts])
+        length = self.tokenizer.context_length
+        blank, *whole = self.tokenizer(
+            ["", *fresh], context_length=8 * length
+        )  # what follows a text that is read whole
+        cut = [text for text, tokens in zip(fresh, whole, strict=True) if (tokens != blank)[length:].any()]
+        if cut:
+            logger.warning(
+                "%d texts are longer than the model reads (%d tokens); their ends count for nothing: %s",
+                len(cut),
+                length,
+                "; ".join(cut),
+            )
+            self.cut += cut
         for start in range(0, len(fresh), 256):
             part = fresh[start : start + 256]
             found = self.clip.encode_text(self.tokenizer(part).to(self.device), normalize=True)
@@ -83,7 +131,7 @@ class Encoder:
         return np.stack([self._known[text] for text in texts])
 
 
-def load(model: str, source: str | Path = "hub") -> Encoder:
+def load(model: str, source: str | Path = "hub", stated: dict | None = None) -> Encoder:
     """Load a vision-language model with its own preprocessing and its own way to cut text into words.
 
     Parameters
@@ -93,6 +141,8 @@ def load(model: str, source: str | Path = "hub") -> Encoder:
     source : 'hub' or path
         A folder has what a repository of open_clip has: ``open_clip_config.json``, the weights, and the files of the
         tokenizer where the configuration names one (SigLIP).
+    stated : dict, optional
+        ``mean`` and ``std`` for weights whose configuration leaves them out (BioCLIP).
 
     Raises
     ------
@@ -101,72 +151,66 @@ def load(model: str, source: str | Path = "hub") -> Encoder:
         of another model. Nothing is replaced by a default of another model.
     """
     if source == "hub":
-        config = weights.fetch(model, ["open_clip_config.json"], model)
+        folder = weights.fetch(model, [weights.CLIP_CONFIG], model).parent
         weights.fetch(model, weights.CLIP_FILES, model)
-        folder = config.parent
     else:
         folder = Path(source)
-        config = folder / "open_clip_config.json"
-    known = _configuration(config)
-    text = known["model_cfg"].get("text_cfg", {})
-    tokenizer = open_clip.SimpleTokenizer(context_length=text.get("context_length", 77))
-    if owner := text.get("hf_tokenizer_name"):
-        tokenizer = _tokenizer(owner, folder if source != "hub" else None, text, model)
-    if not any((folder / name).exists() for name in weights.CLIP_FILES):
+    config = folder / weights.CLIP_CONFIG
+    built, prepared = weights.clip_configuration(config, stated)
+    file = next((folder / name for name in weights.CLIP_FILES if (folder / name).is_file()), None)
+    if file is None:
         raise ReefcoreError(f"there are no weights of {model}", folder, f"put {weights.CLIP_FILES[0]} there")
     try:  # strict: weights of another model, or with a gap, are refused
         clip = open_clip.create_model(f"local-dir:{folder}", require_pretrained=True)
+        own, held = clip.state_dict(), open_clip.factory.load_state_dict(str(file))
+        for key in POSITIONS & own.keys() & held.keys():  # which open_clip would stretch without a word
+            if own[key].shape != held[key].shape:
+                raise ValueError(f"{key} is {tuple(held[key].shape)} in the file, {tuple(own[key].shape)} in model_cfg")
     except Exception as error:  # whatever the model's code and the file raise
-        said = " ".join(str(error).split())[:240]
-        raise ReefcoreError(f"these are no weights of {model} ({said})", folder, "fetch them again") from error
-    size = clip.visual.image_size
-    size = size if isinstance(size, int) else size[0] if len(set(size)) == 1 else None
-    if size is None:
-        raise ReefcoreError(f"{model} takes images that are not square", config, "use another model")
-    return Encoder(clip, tokenizer, {**known["preprocess_cfg"], "size": size})
+        said = weights.short(error)
+        raise ReefcoreError(f"these are no weights of {model} ({said})", file, "fetch them again") from error
+    sizes = {*_pair(clip.visual.image_size), *_pair(prepared.get("size", clip.visual.image_size))}
+    if len(sizes) > 1:
+        what = f"{model} must take square images of one size, not {', '.join(map(str, sorted(sizes)))} pixels"
+        raise ReefcoreError(what, config, "mend image_size or size, or use another model")
+    return Encoder(
+        clip, _tokenizer(model, built["text_cfg"], folder, source == "hub"), prepared | {"size": sizes.pop()}
+    )
 
 
-def _configuration(config: Path) -> dict:
-    """Read how a model is built and how its images are prepared; weights without that are useless."""
-    try:
-        known = json.loads(config.read_text(encoding="utf-8"))
-        model_cfg, given = known["model_cfg"], known["preprocess_cfg"]
-        prepared = {"interpolation": "bicubic", "resize_mode": "shortest"} | {k: v for k, v in given.items() if v}
-        if not all(len(prepared[key]) == 3 for key in ("mean", "std")):
-            raise ValueError("mean and std must have three numbers")
-        if prepared["interpolation"] not in ("bicubic", "bilinear"):
-            raise ValueError(f"the interpolation {prepared['interpolation']!r} is not known")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        said = f"{error} is missing" if isinstance(error, KeyError) else " ".join(str(error).split())[:200]
-        raise ReefcoreError(
-            f"weights need their preprocessing, which is not here ({said})",
-            config,
-            "put the configuration of their hub repository there, with model_cfg and preprocess_cfg (mean, std)",
-        ) from None
-    return {"model_cfg": model_cfg, "preprocess_cfg": prepared}
+def _pair(size: int | Sequence[int]) -> tuple[int, ...]:
+    return (size,) if isinstance(size, int) else tuple(size)
 
 
-def _tokenizer(owner: str, folder: Path | None, text: dict, model: str):
-    """Load the tokenizer that a configuration names, from its repository or from the folder of the weights."""
+def _tokenizer(model: str, text: dict, folder: Path, fetched: bool):
+    """Load what cuts text into words: CLIP's, or what a configuration names, from its repository or the folder."""
+    length = text.get("context_length", 77)
+    if not (owner := text.get("hf_tokenizer_name")):
+        if text.get("vocab_size", weights.VOCABULARY) != weights.VOCABULARY:
+            do = f"use a model of CLIP's {weights.VOCABULARY} tokens, or name hf_tokenizer_name"
+            raise ReefcoreError(f"{model} has a vocabulary of its own and names no tokenizer", folder, do)
+        return open_clip.SimpleTokenizer(context_length=length)
     try:
         import transformers  # noqa: F401 - open_clip imports it only when it is too late to say so
     except ImportError:
         do = "pip install 'reefcore[language]'"
         raise ReefcoreError(f"{model} has words of its own, which the package transformers reads", do=do) from None
-    if folder is None:
+    if fetched:
+        for names in (["tokenizer.json", "spiece.model"], ["special_tokens_map.json", "tokenizer_config.json"]):
+            weights.fetch(owner, names, f"the tokenizer of {model}")
         folder = weights.fetch(owner, ["tokenizer_config.json"], f"the tokenizer of {model}").parent
-        for name in (["tokenizer.json", "spiece.model"], ["special_tokens_map.json", "tokenizer_config.json"]):
-            weights.fetch(owner, name, f"the tokenizer of {model}")
-    options = text.get("tokenizer_kwargs", {})
-    mode = text.get("tokenizer_mode")
     try:
         return open_clip.tokenizer.HFTokenizer(
-            str(folder), context_length=text.get("context_length", 77), tokenizer_mode=mode, **options
+            str(folder),
+            context_length=length,
+            tokenizer_mode=text.get("tokenizer_mode"),
+            local_files_only=True,
+            **text.get("tokenizer_kwargs") or {},
         )
-    except Exception as error:
-        said = " ".join(str(error).split())[:200]
+    except Exception as error:  # whatever transformers raises
+        said = weights.short(error)
         raise ReefcoreError(
-            f"the tokenizer of {model} cannot be read ({said})", folder, "put its files there"
+            f"the tokenizer of {model} cannot be read ({said})", folder, "put the files of its repository there"
         ) from error
 
 
@@ -191,6 +235,9 @@ def class_features(encoder: Encoder, texts: dict[str, list[str]]) -> np.ndarray:
 
 def classify(images: np.ndarray, classes: np.ndarray, scale: float) -> np.ndarray:
     """Score images for classes: the softmax of their cosines times `scale`.
+
+    Of a model trained with a sigmoid (SigLIP) classes rank as by its own scores, for its bias is the same for all; the
+    probabilities are shares among the classes, not its own chances of each class by itself.
 
     Parameters
     ----------

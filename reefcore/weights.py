@@ -17,7 +17,9 @@ from reefcore.files import atomic
 
 SCRATCH = "to train from scratch, say weights: scratch"
 TIMM_FILES = ("model.safetensors", "pytorch_model.bin")
+CLIP_CONFIG = "open_clip_config.json"
 CLIP_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
+RESAMPLED, RESIZED = ("bicubic", "bilinear"), ("shortest", "longest", "squash")  # all that open_clip knows
 VOCABULARY = 49408  # of the tokenizer that open_clip brings
 
 
@@ -56,7 +58,7 @@ def read(path: str | Path) -> tuple[dict[str, torch.Tensor], dict]:
             return {key: file.get_tensor(key) for key in file.keys()}, metadata  # noqa: SIM118 - it is no mapping
     except (OSError, SafetensorError, ValueError) as error:
         raise ReefcoreError(
-            f"these weights cannot be read ({_short(error)})", path, "give a whole safetensors file, or make it again"
+            f"these weights cannot be read ({short(error)})", path, "give a whole safetensors file, or make it again"
         ) from None
 
 
@@ -86,7 +88,7 @@ def timm_model(model: str, classes: int, source: str | Path = "scratch", **optio
             return timm.create_model(model, num_classes=classes, **options)
         config = timm.get_pretrained_cfg(model)
     except Exception as error:  # timm raises whatever the model's code raises: what was asked for is wrong
-        raise ReefcoreError(f"timm cannot build {model} ({_short(error)})", do="check model and model_args") from error
+        raise ReefcoreError(f"timm cannot build {model} ({short(error)})", do="check model and model_args") from error
     if config is None or (source == "hub" and not config.hf_hub_id):
         raise ReefcoreError(f"timm knows no pretrained weights of {model}", do=f"name their tag or a file; {SCRATCH}")
     if fetched := source == "hub":
@@ -102,7 +104,7 @@ def timm_model(model: str, classes: int, source: str | Path = "scratch", **optio
     try:
         built = timm.create_model(model, pretrained=True, num_classes=size, pretrained_cfg_overlay=overlay, **options)
     except Exception as error:
-        raise ReefcoreError(f"these are no weights of {model} ({_short(error)})", source, SCRATCH) from error
+        raise ReefcoreError(f"these are no weights of {model} ({short(error)})", source, SCRATCH) from error
     del built.pretrained_cfg["state_dict"]
     built.reset_classifier(classes)
     return built
@@ -125,7 +127,8 @@ def clip_model(model: str, source: str | Path, options: dict) -> tuple[torch.nn.
     clip : open_clip.CLIP
     options : dict
         All options, from which the same model is built with `source` 'scratch'. Its ``preprocess_cfg`` says how pixels
-        in 0..1 are normalised; from scratch it is there only if given.
+        in 0..1 are normalised: by CLIP's mean and std where the configuration leaves them out, as BioCLIP's does; from
+        scratch it is there only if given.
 
     Raises
     ------
@@ -133,37 +136,72 @@ def clip_model(model: str, source: str | Path, options: dict) -> tuple[torch.nn.
         Where the weights cannot be had, come without their configuration or are those of another architecture.
     """
     import open_clip
-    from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
     if source != "scratch":
         if source == "hub":
             repository = model.removeprefix("hf-hub:")
-            config, source = (fetch(repository, names, model) for names in (["open_clip_config.json"], CLIP_FILES))
+            config, source = (fetch(repository, names, model) for names in ([CLIP_CONFIG], CLIP_FILES))
         else:
-            config = Path(source).with_name("open_clip_config.json")
-        try:
-            known = json.loads(config.read_text(encoding="utf-8"))
-            preprocessing = merge_preprocess_dict(PreprocessCfg(), known.get("preprocess_cfg") or {})
-            own = {**known["model_cfg"], "preprocess_cfg": {key: list(preprocessing[key]) for key in ("mean", "std")}}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ReefcoreError(
-                f"CLIP weights need their preprocessing, which is not here ({_short(error)})",
-                config,
-                f"put the configuration of their hub repository there; {SCRATCH}",
-            ) from None
-        options = {**own, **options}
+            config = Path(source).with_name(CLIP_CONFIG)
+        usual = {"mean": open_clip.OPENAI_DATASET_MEAN, "std": open_clip.OPENAI_DATASET_STD}
+        own, prepared = clip_configuration(config, usual)
+        options = {**own, "preprocess_cfg": {key: list(prepared[key]) for key in ("mean", "std")}, **options}
     try:
         clip = open_clip.CLIP(**{key: value for key, value in options.items() if key != "preprocess_cfg"})
     except Exception as error:  # of whatever the options mean to torch
-        raise ReefcoreError(f"open_clip cannot build {model} ({_short(error)})", do="check model_args") from error
+        raise ReefcoreError(f"open_clip cannot build {model} ({short(error)})", do="check model_args") from error
     if clip.vocab_size != VOCABULARY:
         raise ReefcoreError(f"{model} has a vocabulary of its own", do=f"use a model of CLIP's, {VOCABULARY} tokens")
     if source != "scratch":
         try:
             open_clip.load_checkpoint(clip, str(source))
         except Exception as error:
-            raise ReefcoreError(f"these are no weights of {model} ({_short(error)})", source, SCRATCH) from error
+            raise ReefcoreError(f"these are no weights of {model} ({short(error)})", source, SCRATCH) from error
     return clip, options
+
+
+def clip_configuration(path: str | Path, stated: dict | None = None) -> tuple[dict, dict]:
+    """Read how a CLIP model is built and how its images are prepared; weights without that are refused.
+
+    Parameters
+    ----------
+    path : path
+        ``open_clip_config.json``, as repositories of open_clip on the hub have it.
+    stated : dict, optional
+        Stands in for what its ``preprocess_cfg`` leaves out.
+
+    Returns
+    -------
+    model_cfg : dict
+    preprocess_cfg : dict
+        ``mean`` and ``std`` (three numbers each, of pixels in 0..1), ``interpolation`` and ``resize_mode`` (bicubic and
+        shortest where left out, which is what open_clip means by that), and ``size`` where it is stated.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the file, ``preprocess_cfg`` or a part of it is missing or makes no sense.
+    """
+    try:
+        known = json.loads(Path(path).read_text(encoding="utf-8"))
+        given = {key: value for key, value in known["preprocess_cfg"].items() if value is not None}
+        prepared = {"interpolation": "bicubic", "resize_mode": "shortest", **(stated or {}), **given}
+        for key, allowed in {"interpolation": RESAMPLED, "resize_mode": RESIZED}.items():
+            if prepared[key] not in allowed:
+                raise ValueError(f"{key} may be {', '.join(allowed)}, not {prepared[key]!r}")
+        for key in ("mean", "std"):
+            if [isinstance(value, int | float) for value in prepared[key]] != [True] * 3:
+                raise ValueError(f"{key} must be three numbers, not {prepared[key]!r}")
+        if min(prepared["std"]) <= 0:
+            raise ValueError(f"std must be above zero, not {prepared['std']!r}")
+        return known["model_cfg"], prepared
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        said = f"no {error.args[0]}" if isinstance(error, KeyError) else short(error)
+        raise ReefcoreError(
+            f"CLIP weights need their preprocessing, which is not here ({said})",
+            path,
+            f"put the configuration of their hub repository there, with model_cfg and preprocess_cfg; {SCRATCH}",
+        ) from None
 
 
 def fetch(repository: str, names: Sequence[str], model: str) -> Path:
@@ -197,7 +235,7 @@ def fetch(repository: str, names: Sequence[str], model: str) -> Path:
             cause = error
             break
     raise ReefcoreError(
-        f"the weights of {model} cannot be fetched ({_short(cause.__cause__ or cause)})",
+        f"the weights of {model} cannot be fetched ({short(cause.__cause__ or cause)})",
         do=f"where there is a network, run `hf download {repository}`, which puts them into "
         f"{constants.HF_HUB_CACHE} (HF_HOME moves it, and with HF_HUB_OFFLINE=1 only it is looked at), or name a file "
         f"under weights; {SCRATCH}",
@@ -211,11 +249,12 @@ def _state(path: str | Path) -> dict[str, torch.Tensor]:
         state = timm.models.load_state_dict(str(path))
     except Exception as error:
         raise ReefcoreError(
-            f"these weights cannot be read ({_short(error) or 'no such file'})", path, f"give another file; {SCRATCH}"
+            f"these weights cannot be read ({short(error) or 'no such file'})", path, f"give another file; {SCRATCH}"
         ) from None
     ours = {key.removeprefix("model."): tensor for key, tensor in state.items() if key.startswith("model.")}
     return ours or state  # checkpoints of a learner hold more than the model
 
 
-def _short(error: Exception) -> str:
+def short(error: Exception) -> str:
+    """Give what an error of another library says, on one line of at most 240 characters."""
     return textwrap.shorten(str(error), 240, placeholder=" ...")

@@ -29,14 +29,17 @@ geography
 covariates patches shards
 croissant selection
 sample
+chat
+descriptions
+prompts
 recipes losses
 weights
-learners pretraining vision_language augment
-predictions fitting training inference
+learners pretraining vision_language contrastive augment
+predictions fitting training inference multimodal
 metrics
 cover
 comparison
-ranking classes calibration cost few_shot
+ranking classes calibration cost few_shot open_set zero_shot
 audit
 figures
 profiles
@@ -60,7 +63,8 @@ TABLES_ONLY = [
 ]
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
-TABLES_ONLY += ["classes", "calibration", "cost", "few_shot"]
+TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
+TABLES_ONLY += ["few_shot", "open_set", "zero_shot"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -128,7 +132,8 @@ def test_makefile_installs_the_lock_and_says_which_pythons():
     makefile = (TOP / "Makefile").read_text()
     low, high = re.search(r">=3\.(\d+),<3\.(\d+)", (TOP / "pyproject.toml").read_text()).groups()
     assert f"(3, {low}) <= sys.version_info[:2] < (3, {high})" in makefile
-    command = "uv pip compile --universal --python-version 3.11 --extra train --extra language --extra book --extra dev --no-annotate"
+    extras = " ".join(f"--extra {name}" for name in ("train", "language", "book", "dev"))
+    command = f"uv pip compile --universal --python-version 3.11 {extras} --no-annotate"
     assert command in makefile and command in (TOP / "requirements.lock").read_text()
 
 

@@ -89,7 +89,7 @@ def test_a_photo_shows_what_was_asked_for_and_nothing_else(look):
         assert classes.shape == (495, 660) and classes.dtype == np.uint8
         assert {photos.CLASSES[number] for number in np.unique(classes)} == set(cover)
         shares += np.bincount(classes.ravel(), minlength=len(shares)) / classes.size / 4
-    got = {name: shares[photos.INDEX[name]] for name in cover}
+    got = {name: shares[photos.CLASSES.index(name)] for name in cover}
     assert got["Porites"] > got["Platygyra"] > got["Fungiidae"] > 0.005
     assert 0.35 < sum(got[name] for name in CORALS) < 0.8
 
@@ -97,7 +97,7 @@ def test_a_photo_shows_what_was_asked_for_and_nothing_else(look):
 def test_labels_are_visible_a_class_differs_from_its_surroundings(look):
     cover = {"Tubastraea": 0.3, "Turf algae": 0.7}
     image, classes = photos.photo(look, cover, 2, 400, 300)
-    body = classes == photos.INDEX["Tubastraea"]
+    body = classes == photos.CLASSES.index("Tubastraea")
     mean = [image[where].mean(0) for where in (body, ~body)]
     red = [rgb[0] / rgb.sum() for rgb in mean]
     assert red[0] > red[1] + 0.03

@@ -11,13 +11,14 @@ from types import SimpleNamespace
 
 import huggingface_hub.constants
 import huggingface_hub.utils._http
+import numpy as np
 import open_clip
 import pytest
 import timm
 import torch
 from safetensors.torch import save as to_bytes
 
-from reefcore import weights
+from reefcore import vision_language, weights
 from reefcore.errors import ReefcoreError
 
 REPOSITORY = "timm/test_vit.r160_in1k"
@@ -228,8 +229,13 @@ def test_clip_weights_are_refused_without_configuration_of_another_shape_and_wit
     path = weights.save(open_clip.CLIP(**CLIP).state_dict(), tmp_path / "clip.safetensors")
     with pytest.raises(ReefcoreError, match=r"open_clip_config.json: CLIP weights need their preprocessing"):
         weights.clip_model("mine", path, {})
-    (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": {**CLIP, "embed_dim": 8}}))
+    (tmp_path / "open_clip_config.json").write_text(
+        json.dumps({"model_cfg": {**CLIP, "embed_dim": 8}, "preprocess_cfg": {}})
+    )
     with pytest.raises(ReefcoreError, match=r"these are no weights of mine .*size mismatch"):
+        weights.clip_model("mine", path, {})
+    (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": CLIP}))
+    with pytest.raises(ReefcoreError, match=r"CLIP weights need their preprocessing.*no preprocess_cfg"):
         weights.clip_model("mine", path, {})
     with pytest.raises(ReefcoreError, match=r"cannot be fetched .*404.*hf download r/none"):
         weights.clip_model("hf-hub:r/none", "hub", {})
@@ -238,3 +244,104 @@ def test_clip_weights_are_refused_without_configuration_of_another_shape_and_wit
     other = {**CLIP, "text_cfg": {**CLIP["text_cfg"], "vocab_size": 100}}
     with pytest.raises(ReefcoreError, match="vocabulary of its own"):
         weights.clip_model("mine", "scratch", other)
+
+
+def words():
+    """Write a tokenizer of a few words, as transformers keeps it: file -> bytes."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    known = {word: i for i, word in enumerate(["<pad>", "</s>", "<unk>", "porites", "acropora", "a", "photo", "of"])}
+    tokenizer = Tokenizer(models.WordLevel(known, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 6, **special}
+    return {
+        "tokenizer.json": tokenizer.to_str().encode(),
+        "tokenizer_config.json": json.dumps(config).encode(),
+        "special_tokens_map.json": json.dumps(special).encode(),
+    }
+
+
+SIGLIP = {
+    "embed_dim": 64,
+    "init_logit_bias": -10,
+    "custom_text": True,
+    "vision_cfg": {
+        "image_size": 160,
+        "timm_model_name": "test_vit",
+        "timm_model_pretrained": False,
+        "timm_pool": "avg",
+    },
+    "text_cfg": CLIP["text_cfg"]
+    | {
+        "vocab_size": 8,
+        "context_length": 6,
+        "hf_tokenizer_name": "r/words",
+        "tokenizer_kwargs": {"clean": "canonicalize"},
+    }
+    | {"no_causal_mask": True, "proj_bias": True, "pool_type": "last"},
+}
+
+
+def siglip():
+    """Give a small model built as SigLIP is, and the files of its repository: (model, file -> bytes)."""
+    config = {key: value for key, value in SIGLIP.items() if key != "custom_text"}
+    model = open_clip.CustomTextCLIP(**config).eval()
+    prepared = {"mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bicubic", "resize_mode": "squash"}
+    known = json.dumps({"model_cfg": SIGLIP, "preprocess_cfg": prepared}).encode()
+    return model, {"open_clip_config.json": known, "open_clip_model.safetensors": to_bytes(model.state_dict())}
+
+
+def on_the_hub(hub):
+    model, files = siglip()
+    hub.files |= {f"r/siglip/{name}": data for name, data in files.items()}
+    hub.files |= {f"r/words/{name}": data for name, data in words().items()}
+    return model
+
+
+def test_a_model_as_siglip_is_loaded_from_the_hub_with_its_own_words_and_then_without_it(hub, tmp_path):
+    model = on_the_hub(hub)
+    patches = np.random.default_rng(0).integers(0, 256, (3, 160, 160, 3), dtype=np.uint8)
+    encoder = vision_language.load("r/siglip")
+    pixels = torch.from_numpy(patches).permute(0, 3, 1, 2).float()
+    with torch.no_grad():
+        images = model.encode_image(pixels / 127.5 - 1, normalize=True)
+        texts = model.encode_text(torch.tensor([[5, 6, 7, 3, 1, 0]]), normalize=True)
+    assert np.allclose(encoder.images(patches), images, atol=1e-5)
+    assert np.allclose(encoder.texts(["A photo of Porites!"]), texts, atol=1e-5)
+    assert encoder.texts(["a a a a a", "a a a a a a"]).shape == (2, 64) and encoder.cut == ["a a a a a a"]
+    hub.trouble = 503
+    again = vision_language.load("r/siglip")
+    assert np.array_equal(again.texts(["Porites"]), encoder.texts(["Porites"]))
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name, data in (siglip()[1] | words()).items():
+        (folder / name).write_bytes(data)
+    assert vision_language.load("mine", folder).images(patches).shape == (3, 64)
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ("r/siglip/open_clip_config.json", "weights of r/siglip cannot be fetched .*404.*hf download r/siglip"),
+        ("r/siglip/open_clip_model.safetensors", "weights of r/siglip cannot be fetched .*404.*hf download r/siglip"),
+        ("r/words/tokenizer.json", "the tokenizer of r/siglip cannot be fetched .*404.*hf download r/words"),
+        ("r/words/tokenizer_config.json", "the tokenizer of r/siglip cannot be fetched .*404.*hf download r/words"),
+    ],
+)
+def test_an_encoder_of_which_a_file_cannot_be_fetched_is_refused(hub, lost, said):
+    on_the_hub(hub)
+    del hub.files[lost]
+    with pytest.raises(ReefcoreError, match=said):
+        vision_language.load("r/siglip")
+
+
+def test_a_folder_whose_tokenizer_is_missing_is_refused_and_none_is_fetched(hub, tmp_path):
+    hub.files |= {f"r/words/{name}": data for name, data in words().items()}
+    for name, data in siglip()[1].items():
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(
+        ReefcoreError, match=r"the tokenizer of mine cannot be read .*put the files of its repository there"
+    ):
+        vision_language.load("mine", tmp_path)

@@ -11,7 +11,9 @@ from reefcore.tables import SCHEMES
 
 FOLDER = Path(__file__).parent / "zero"
 KINDS = ("clip", "chat")
-CHAT = {"max_tokens": int, "temperature": (int, float), "side": int}  # the settings of a chat recipe
+CHAT = {"max_tokens": int, "temperature": (int, float), "side": int}  # the settings that a chat recipe has
+ASKED = {"instruction": str, "shuffle": bool}  # and those that it may have
+CLIP = {"mean", "std"}  # the settings that a clip recipe may have
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,9 @@ class ZeroShot:
     points : int
         At most so many points of a test set are asked, drawn by the seed; 0 asks all.
     settings : dict
-        Of chat: ``max_tokens`` of an answer, ``temperature``, ``side`` of the image sent in pixels.
+        Of chat: ``max_tokens`` of an answer, ``temperature``, ``side`` of the image sent in pixels; and where other
+        than usual ``instruction`` (a file of ``data/prompts``) and ``shuffle`` (classes, anew for each image). Of clip:
+        ``mean`` and ``std`` of pixels in 0..1, where the configuration of the weights leaves them out.
     sources : dict
         Where each choice comes from.
     """
@@ -93,8 +97,10 @@ def load(name_or_path: str | Path) -> ZeroShot:
         kind = types.get(key, str)
         if not isinstance(values[key], kind) or isinstance(values[key], bool):
             raise ReefcoreError(f"{key} must be of type {kind.__name__}, not {values[key]!r}", path)
+    for key in ("prompts", "tests"):
+        if not all(isinstance(value, str) for value in values[key]):
+            raise ReefcoreError(f"{key} must hold names, not {values[key]!r}", path)
     recipe = ZeroShot(path.stem, **values | {key: tuple(values[key]) for key in ("prompts", "tests")})
-    expected = CHAT if recipe.kind == "chat" else {}
     for key, wrong in {
         "kind": recipe.kind not in KINDS and f"must be one of {', '.join(KINDS)}",
         "prompts": not recipe.prompts and "may not be empty",
@@ -102,12 +108,25 @@ def load(name_or_path: str | Path) -> ZeroShot:
         "rows": set(recipe.rows) - set(recipe.prompts) and "may only name prompt sets of prompts",
         "points": recipe.points < 0 and "must be at least 0",
         "weights": (recipe.kind == "clip") != bool(recipe.weights) and "is for models of the kind clip, which need it",
-        "settings": set(recipe.settings) != set(expected)
-        and f"must set {', '.join(expected) or 'nothing'} for this kind",
+        "settings": _wrong_settings(recipe.kind, recipe.settings),
     }.items():
         if wrong:
             raise ReefcoreError(f"{key} {wrong}, not {getattr(recipe, key)!r}", path)
-    for key, kind in expected.items():
-        if not isinstance(recipe.settings[key], kind) or recipe.settings[key] < (key != "temperature"):
-            raise ReefcoreError(f"settings {key} must be a number above zero, not {recipe.settings[key]!r}", path)
     return recipe
+
+
+def _wrong_settings(kind: str, settings: dict) -> str:
+    """Say what the settings of a kind must be where they are not, else nothing."""
+    if kind == "clip":
+        three = all(
+            isinstance(v, list) and [isinstance(x, int | float) for x in v] == [True] * 3 for v in settings.values()
+        )
+        return (
+            "" if three and set(settings) in (set(), CLIP) else "may be mean and std, three numbers each, for this kind"
+        )
+    if not set(CHAT) <= set(settings) <= {*CHAT, *ASKED}:
+        return f"must be {', '.join(CHAT)}, and may be {', '.join(ASKED)}, for this kind"
+    for key, value in settings.items():
+        if not isinstance(value, (CHAT | ASKED)[key]) or (key in CHAT and value < (key != "temperature")):
+            return f"must have a {key} that makes sense"
+    return ""

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
-from reefcore.sample.taxa import KINDS, Kind
+from reefcore.sample.taxa import Kind
 
 TILE = 128  # pixels; side of a corallite tile (a power of two, as STAMP)
 GROUND = 512  # pixels; side of a tile of rock, sand or rubble
@@ -281,15 +281,6 @@ ECOMORPHS = ((0.9, 1.25, 1.15), (1.0, 1.15, 1.1), (1.12, 1.0, 1.0))
 
 
 @cache
-def _tile(name: str, variant: int) -> np.ndarray:
-    kind = KINDS[name]
-    spacing, relief, contrast = ECOMORPHS[variant]
-    side = GROUND if "ground" in kind.forms else TILE
-    height, tone = SURFACES[kind.corallite](side, kind.size * spacing, generator("tile", name, variant), **kind.options)
-    tone = 0.5 + contrast * (np.clip(tone, 0, 1) - 0.5)
-    return np.stack([height * kind.relief * relief, tone], -1).astype(np.float32)
-
-
 def tile(kind: Kind, variant: int) -> np.ndarray:
     """Return the surface of a taxon or benthic category as a tile.
 
@@ -304,7 +295,11 @@ def tile(kind: Kind, variant: int) -> np.ndarray:
     float32 array (side, side, 2)
         Height in pixels and tone 0..1; `GROUND` pixels a side for ground, `TILE` for bodies. It repeats seamlessly.
     """
-    return _tile(kind.name, variant)
+    spacing, relief, contrast = ECOMORPHS[variant]
+    side, rng = GROUND if "ground" in kind.forms else TILE, generator("tile", kind.name, variant)
+    height, tone = SURFACES[kind.corallite](side, kind.size * spacing, rng, **kind.options)
+    tone = 0.5 + contrast * (np.clip(tone, 0, 1) - 0.5)
+    return np.stack([height * kind.relief * relief, tone], -1).astype(np.float32)
 
 
 def _grid():

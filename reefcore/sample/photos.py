@@ -21,8 +21,7 @@ from reefcore.sample.morphology import generator
 from reefcore.sample.water import Camera, Water, expose, immerse, make_camera, make_water, soften
 
 #: What the class map of a photo counts: 44 hard corals, then other benthic categories.
-CLASSES: tuple[str, ...] = tuple(kind.name for kind in taxa.CORALS + taxa.OTHER)
-INDEX = {name: number for number, name in enumerate(CLASSES)}
+CLASSES: tuple[str, ...] = tuple(taxa.KINDS)
 AREA_SCALE = 1 / 36  # of a photo's pixels against the photo it stands for
 COLONY = 142  # pixels; usual diameter of a colony at median resolution
 GROUND = tuple(kind.name for kind in taxa.OTHER if "ground" in kind.forms and kind.name != "Human objects")
@@ -119,10 +118,9 @@ def shape(look: Look, seed: int) -> tuple[int, int]:
 
 
 @cache
-def _habit(look_seed: int, name: str) -> tuple:
+def _habit(look_seed: int, kind: taxa.Kind, name: str | None = None) -> tuple:
     """How a taxon grows in one source: weights of its forms and colours, tile, and departures in size and relief."""
-    kind = taxa.KINDS.get(name, taxa.KINDS["Turf algae"])
-    rng = generator("habit", look_seed, name)
+    rng = generator("habit", look_seed, name or kind.name)
     forms = np.array(list(kind.forms.values())) * rng.gamma(0.5, 1, len(kind.forms))
     colours = rng.gamma(0.4, 1, len(kind.colours)) * 0.6 ** np.arange(len(kind.colours))  # the first is the usual one
     tint = np.exp(rng.normal(0, (0.11, 0.07, 0.11)))
@@ -215,13 +213,14 @@ class _Scene:
     paint : int32 array (h, w)
         Index into the colours of `palette`.
     classes : uint8 array (h, w)
-        Index into `CLASSES`.
+        Index into `kinds`.
     palette : list of float32 arrays (64, 3)
         Linear colours, 64 steps of tone for each thing in the photo.
     """
 
-    def __init__(self, look: Look, cover: dict[str, float], width: int, height: int, rng: np.random.Generator):
+    def __init__(self, look: Look, cover: dict[str, float], kinds: dict[str, taxa.Kind], width: int, height: int, rng):
         self.look, self.rng, self.width, self.height = look, rng, width, height
+        self.kinds, self.index = kinds, {name: number for number, name in enumerate(kinds)}
         self.palette: list[np.ndarray] = []
         self._lay_ground({name: cover[name] for name in GROUND if name in cover} or {"Turf algae": 1.0})
 
@@ -264,7 +263,7 @@ class _Scene:
         y0, x0 = rng.integers(0, side, 2)
         at_y = ((y0 + np.arange(self.height) / zoom).astype(np.int32) % side * side)[:, None]
         at_x = ((x0 + np.arange(self.width) / zoom).astype(np.int32) % side)[None]
-        surface = _ground_tiles(_habit(look.seed, "ground")[2]).take(
+        surface = _ground_tiles(_habit(look.seed, taxa.KINDS["Turf algae"], "ground")[2]).take(
             (number * side * side).take(choice) + (at_y + at_x), 0
         )
         flat = np.array([0.3 if name == "Sediment" else 1.0 for name in names], np.float32)
@@ -273,15 +272,15 @@ class _Scene:
         self.relief = (relief + heap) * flat.take(choice) + drop.take(choice) + surface[..., 0] * np.float32(zoom)
         tone = surface[..., 1] + lumps[..., 1] + np.float32(0.07) * self._cut(swell[4], 1.0)
         self.paint = (np.clip(tone, 0, 0.999) * 64).astype(np.int32) + 64 * choice.astype(np.int32)
-        self.classes = np.array([INDEX[name] for name in names], np.uint8).take(choice)
+        self.classes = np.array([self.index[name] for name in names], np.uint8).take(choice)
         for name in names:
-            _, colours, _, tint, *_ = _habit(look.seed, name)
-            self.palette.append(_ramp(taxa.KINDS[name], colours, tint, rng))
+            _, colours, _, tint, *_ = _habit(look.seed, self.kinds[name])
+            self.palette.append(_ramp(self.kinds[name], colours, tint, rng))
 
     def grow(self, name: str, radius: float, cy: float, cx: float) -> None:
         """Set one colony of class `name` on the seabed, with its centre at (cy, cx)."""
-        look, rng, kind = self.look, self.rng, taxa.KINDS[name]
-        forms, colours, variant, tint, size, rough = _habit(look.seed, name)
+        look, rng, kind = self.look, self.rng, self.kinds[name]
+        forms, colours, variant, tint, size, rough = _habit(look.seed, kind)
         form = list(kind.forms)[rng.choice(len(forms), p=forms)]
         stamp = morphology.stamp(name, form, int(rng.integers(morphology.STAMPS)))
         top, bottom = max(0, int(cy - radius)), min(self.height, int(cy + radius) + 1)
@@ -334,7 +333,7 @@ class _Scene:
         paint = (np.clip(tone[seen], 0, 0.999) * 64).astype(np.int32) + 64 * len(self.palette)
         self.relief.reshape(-1)[flat] = z[seen]
         self.paint.reshape(-1)[flat] = paint
-        self.classes.reshape(-1)[flat] = INDEX[name]
+        self.classes.reshape(-1)[flat] = self.index[name]
         self.palette.append(_ramp(kind, colours, tint, rng))
 
     def lay_frame(self) -> None:
@@ -346,7 +345,7 @@ class _Scene:
             where = [np.s_[:pipe], np.s_[-pipe:], np.s_[:, :pipe], np.s_[:, -pipe:]][edge]
             self.relief[where] = high + pipe * 0.5 * (across[:, None] if edge < 2 else across[None])
             self.paint[where] = 64 * len(self.palette)
-            self.classes[where] = INDEX["Human objects"]
+            self.classes[where] = self.index["Human objects"]
         self.palette.append(np.full((64, 3), 0.32, np.float32))
 
     def light(self) -> np.ndarray:
@@ -376,14 +375,14 @@ class _Scene:
         return np.stack([band.take(self.paint) for band in np.concatenate(self.palette).T.copy()])
 
 
-def _plan(look: Look, cover: dict[str, float], width: int, height: int, rng) -> list[tuple]:
+def _plan(look: Look, cover: dict[str, float], kinds: dict, width: int, height: int, rng) -> list[tuple]:
     """Choose number, size and place of the colonies: a list of (name, radius, y, x), largest first."""
     side, usual = min(width, height), COLONY * look.scale
     bodies = []
     for name, share in cover.items():
         if name in GROUND or name == "Human objects":
             continue
-        wide = usual * _habit(look.seed, name)[4] * (0.7 if "solitary" in taxa.KINDS[name].forms else 1)
+        wide = usual * _habit(look.seed, kinds[name])[4] * (0.7 if "solitary" in kinds[name].forms else 1)
         wanted = share * width * height / 0.6  # a colony fills about 0.6 of its square
         count = max(1, round(wanted / wide**2))
         for diameter in math.sqrt(wanted / count) * np.exp(rng.normal(0, 0.16, count)):
@@ -399,39 +398,48 @@ def _plan(look: Look, cover: dict[str, float], width: int, height: int, rng) -> 
     return [(name, radius, y, x) for (name, radius), (y, x, _) in zip(bodies, placed, strict=True)]
 
 
-def photo(look: Look, colonies: dict[str, float], seed: int, width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
+def photo(
+    look: Look,
+    colonies: dict[str, float],
+    seed: int,
+    width: int,
+    height: int,
+    kinds: dict[str, taxa.Kind] = taxa.KINDS,
+) -> tuple[np.ndarray, np.ndarray]:
     """Take one photo of a source.
 
     Parameters
     ----------
     look : Look
     colonies : dict
-        Wanted relative cover of each class (keys of `CLASSES`; normalised to sum to 1, 0 for absent). Every organism
+        Wanted relative cover of each class (keys of `kinds`; normalised to sum to 1, 0 for absent). Every organism
         asked for appears, if only as one small colony, unless the photo is too small for all.
     seed : int
         Of this photo within its source.
     width, height : int
         Pixels; see `shape`.
+    kinds : dict of Kind
+        What can be shown, by name, at most 256; with other corals than the sample's it still needs the ground kinds.
 
     Returns
     -------
     image : uint8 array (height, width, 3)
     classes : uint8 array (height, width)
-        Index into `CLASSES` of what each pixel shows.
+        Position in `kinds`, which is that in `CLASSES`, of what each pixel shows.
 
     Raises
     ------
     ReefcoreError
         Where `colonies` names an unknown class or nothing.
     """
-    unknown = sorted(set(colonies) - set(CLASSES))
+    unknown = sorted(set(colonies) - set(kinds))
     if unknown or not sum(colonies.values()) > 0:
         raise ReefcoreError(f"no photo can show {', '.join(unknown) or 'nothing'}", do="use names in photos.CLASSES")
     total = sum(colonies.values())
     cover = {name: share / total for name, share in sorted(colonies.items()) if share > 0}
     rng = generator("photo", look.seed, seed)
-    scene = _Scene(look, cover, width, height, rng)
-    for body in _plan(look, cover, width, height, rng):
+    scene = _Scene(look, cover, kinds, width, height, rng)
+    for body in _plan(look, cover, kinds, width, height, rng):
         scene.grow(*body)
     if look.frame:
         scene.lay_frame()

@@ -40,7 +40,7 @@ COLOURS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # two kinds are the same only if they are one: caches go by it
 class Kind:
     """What one taxon or benthic category looks like.
 

@@ -33,6 +33,8 @@ TEXTURE_SIDE = 32  # pixels to which patches are reduced for it
 def plan(profile: Profile) -> list[Step]:
     """List the steps of a profile's experiments, each after those it needs."""
     found, asks = [], [asked.load(name) for name in profile.zero_shot]
+    if len({recipe.name for recipe in asks}) < len(asks):
+        raise ReefcoreError("two zero-shot recipes have the same name", profile.path, "rename one")
     few = _few(profile)
     if any(recipe.weights == "sample" for recipe in asks) or "clip_sample" in few["used"]:
         if profile.kind != "sample":
@@ -46,7 +48,7 @@ def plan(profile: Profile) -> list[Step]:
         settings = ("seed",)
         if recipe.kind == "clip":
             name = f"features-{recipe.name}"
-            encoded = {"model": keys.text_hash(f"{recipe.model} {recipe.weights}")}
+            encoded = {"model": keys.text_hash(f"{recipe.model} {recipe.weights} {recipe.settings}")}
             outputs = (f"features/{recipe.name}.npy", f"features/{recipe.name}.parquet")
             build = functools.partial(_features, recipe)
             # Other prompts leave the patches encoded.
@@ -89,6 +91,20 @@ def plan(profile: Profile) -> list[Step]:
     return found
 
 
+def asked_of(profile: Profile, names: list[str]) -> Profile:
+    """Return a profile that asks these zero-shot recipes, or its own where none is named.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a recipe is not known, or none is named anywhere.
+    """
+    if not (names or profile.zero_shot):
+        known = ", ".join(asked.names())
+        raise ReefcoreError(f"the profile {profile.name} asks no model", profile.path, f"name one of {known}")
+    return dataclasses.replace(profile, zero_shot=tuple(dict.fromkeys(names)) or profile.zero_shot)
+
+
 def open_runs(profile: Profile) -> dict[str, tuple[str, str]]:
     """Name the trainings without some classes: run -> (recipe, training set)."""
     if wrong := sorted(set(profile.open_set) - OPEN):
@@ -117,8 +133,12 @@ def _gathered(profile: Profile, folder: Path, workers: int) -> None:
 
 def _clip_sample(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import contrastive
+    from reefcore.sample import corpus
 
-    contrastive.make(folder / "encoders" / "clip_sample", profile.seed, **profile.corpus)
+    options = dict(profile.corpus)
+    size = {"steps": options.pop("steps")} if "steps" in options else {}
+    patches, captions = corpus.make(profile.seed, workers=workers, **options)
+    contrastive.pretrain(patches, captions, folder / "encoders" / "clip_sample", profile.seed, **size)
 
 
 def _tested(folder: Path) -> pd.DataFrame:
@@ -146,7 +166,7 @@ def _features(recipe: ZeroShot, profile: Profile, folder: Path, workers: int) ->
     from reefcore import vision_language
 
     points = _tested(folder)
-    encoder = vision_language.load(recipe.model, _source(recipe, folder))
+    encoder = vision_language.load(recipe.model, _source(recipe, folder), recipe.settings)
     found = _encoded(encoder, steps.store(profile, folder), points["patch"].to_numpy())
     with atomic(folder / "features" / f"{recipe.name}.npy") as temporary:
         np.save(temporary, found)
@@ -180,12 +200,12 @@ def descriptions_of(profile: Profile) -> pd.DataFrame | None:
     return descriptions.read(keys.root() / profile.descriptions) if profile.descriptions else None
 
 
-def prompt_sets(recipe: ZeroShot, classes: list[str], descriptions: pd.DataFrame | None) -> tuple[list[str], dict]:
-    """Divide a recipe's prompt sets into those that can be asked, and those that lack texts: set -> what to do."""
+def prompt_sets(names, classes: list[str], descriptions: pd.DataFrame | None) -> tuple[list[str], dict]:
+    """Divide prompt sets into those that can be asked, and those that lack texts: set -> what to do."""
     from reefcore import prompts
 
     there, missing = [], {}
-    for name in recipe.prompts:
+    for name in names:
         try:
             prompts.texts(classes, name, descriptions)
             there.append(name)
@@ -199,7 +219,7 @@ def _ask(recipe: ZeroShot, profile: Profile, folder: Path, workers: int) -> None
 
     points, classes = _asked_points(recipe, profile, folder)
     own = descriptions_of(profile)
-    sets, missing = prompt_sets(recipe, classes, own)
+    sets, missing = prompt_sets(recipe.prompts, classes, own)
     for name, why in missing.items():
         logger.warning("%s is not asked with the prompt set %s: %s", recipe.name, name, why)
     if not sets:
@@ -209,7 +229,7 @@ def _ask(recipe: ZeroShot, profile: Profile, folder: Path, workers: int) -> None
         return
     from reefcore import vision_language
 
-    encoder = vision_language.load(recipe.model, _source(recipe, folder))
+    encoder = vision_language.load(recipe.model, _source(recipe, folder), recipe.settings)
     held = read_parquet(folder / "features" / f"{recipe.name}.parquet")["annotation_id"]
     images = np.load(folder / "features" / f"{recipe.name}.npy")
     at, tables = positions(points["annotation_id"], held), []
