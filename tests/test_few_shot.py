@@ -110,12 +110,20 @@ def test_a_run_says_what_was_given_and_what_it_is_worth(results):
     assert within["draws"].map(len).eq(100).all()
 
 
-def test_a_class_that_cannot_be_labelled_is_counted_and_always_wrong():
+def test_classes_are_counted_that_cannot_be_labelled_or_not_so_often():
     splits, table, features = world()
-    test_ids = splits.query("scheme == 'S2' and part == 'test'")["annotation_id"]
-    table.loc[table["annotation_id"].isin(test_ids) & (table["label"] == "Porites"), "label"] = "Pavona"
-    done = few_shot.run(splits, table, {"good": features}, settings={"within": ["good"]}, shots=(20,), repeats=1, n=10)
-    assert done["unseen"].eq(1).all() and done["macro_recall"].max() <= 2 / 3
+    part = table["annotation_id"].map(splits.query("scheme == 'S2'").set_index("annotation_id")["part"])
+    stranger = table.index[(part == "test") & (table["label"] == "Porites")][:5]
+    table.loc[stranger, "label"] = "Pavona"
+    rare = table.loc[part == "train", "label"].value_counts().min()
+    done = few_shot.run(
+        *(splits, table, {"good": features}),
+        **{"settings": {"within": ["good"]}, "shots": (rare, rare + 1), "repeats": 1, "n": 10},
+    )
+    assert done["unseen"].eq(1).all() and done["macro_recall"].max() <= 3 / 4
+    curves = few_shot.curves(done)
+    assert curves["chance"].eq(1 / 4).all() and curves["offered"].eq(3).all()
+    assert curves.groupby("shots")["complete"].unique().map(list).tolist() == [[3], [2]]
 
 
 def test_fine_tuning_gets_the_support_and_a_seed_of_its_own():
