@@ -24,9 +24,9 @@ SHOTS = (1, 5, 10, 20, 50)
 METHODS = ("linear probe", "class mean", "nearest neighbours")
 #: Setting -> what it asks, for people.
 SETTINGS = {
-    "within": "labels of the same sources, other photos (Train-S2, Test-S2)",
-    "cross": "labels of other sources (Train-S4, Test-S3&S4)",
-    "site": "labels of a new reef itself: half of its photos are labelled, the other half tested (Test-W)",
+    "within": "Labels of the same sources, other photos (Train-S2, Test-S2)",
+    "cross": "Labels of other sources (Train-S4, Test-S3&S4)",
+    "site": "Labels of a new reef itself: half of its photos are labelled, the other half tested (Test-W)",
 }
 TEXTURE = "colour and texture"  # what `colour_texture` is called
 TRAINED = ("S1", "S2", "S3", "S4")  # training sets
@@ -371,31 +371,33 @@ def answer(curves: pd.DataFrame, setting: str, share: float = 0.9) -> str:
     """
     here = curves[curves["setting"] == setting]
     if here.empty:
-        return f"Nothing was run for {SETTINGS[setting]}."
+        return f"{SETTINGS[setting]}: nothing was run."
     most = here[here["shots"] == here["shots"].max()]
     top = most.loc[most["macro_recall"].idxmax()]
     curve = here[(here["features"] == top["features"]) & (here["method"] == top["method"])].sort_values("shots")
     chance = top["chance"]
     if not (curve["ci_low"] > chance).any():
         return (
-            f"With up to {top['shots']} labels per genus nothing that was tried is above chance ({chance:.1%}) for "
+            f"With up to {_labels(top)} per genus nothing that was tried is above chance ({chance:.1%}) for "
             f"sure: the best, {_way(top)}, has a macro recall of {_span(top)}."
         )
     enough = curve[curve["macro_recall"] - chance >= share * (top["macro_recall"] - chance)].iloc[0]
     said = [
-        f"About {enough['shots']} labels per genus ({_given(enough)}) get you a macro recall of {_span(enough)}, by "
+        f"About {_labels(enough)} per genus ({_given(enough)}) get you a macro recall of {_span(enough)}, by "
         f"{_way(top)}; chance is {chance:.1%}."
     ]
     last = enough["shots"] == top["shots"]
     start, end = (curve.iloc[-2] if last and len(curve) > 1 else enough), top
     gain, overlap = 100 * (end["macro_recall"] - start["macro_recall"]), not start["ci_high"] < end["ci_low"]
-    doubt = ", though the intervals overlap" if overlap else ""
     if len(curve) == 1:
         said.append("No other number of labels was tried.")
     elif last:
-        said.append(f"That is {gain:+.1f} points from {start['shots']} labels{doubt}: it has not levelled off.")
+        ends = (
+            "the intervals overlap, so whether more would help cannot be told" if overlap else "it has not levelled off"
+        )
+        said.append(f"That is {gain:+.1f} points from {_labels(start)}: {ends}.")
     else:
-        doublings = np.log2(end["labels"] / start["labels"])
+        doublings, doubt = np.log2(end["labels"] / start["labels"]), ", though the intervals overlap" if overlap else ""
         each = f", {gain / doublings:+.1f} per doubling of the labels" if doublings > 0.1 else ""
         said.append(f"With {end['shots']} ({_given(end)}) it is {_span(end)}: {gain:+.1f} points{each}{doubt}.")
     for cost, without in enumerate(("any weights", "fine-tuning")):
@@ -409,6 +411,10 @@ def answer(curves: pd.DataFrame, setting: str, share: float = 0.9) -> str:
 def _cost(row: pd.Series) -> int:
     """Rank what a way needs: 0 no weights, 1 frozen features, 2 a training of its own."""
     return 0 if row["features"] == TEXTURE else 2 if row["method"] == TUNED else 1
+
+
+def _labels(row: pd.Series) -> str:
+    return "1 label" if row["shots"] == 1 else f"{row['shots']} labels"
 
 
 def _way(row: pd.Series) -> str:

@@ -105,6 +105,36 @@ def results(number: int) -> pd.DataFrame:
     return tidy[["model", "train", "test", "metric", "published"]]
 
 
+def zero_shot(number: int) -> pd.DataFrame:
+    """Return what a table of models prints that were not trained on the classes.
+
+    Parameters
+    ----------
+    number : {5, 12}
+
+    Returns
+    -------
+    DataFrame
+        ``row`` (the model), ``test`` (S2 and S3; of Table 12 also S1 and U: see `reefcore.splits.unfiltered`),
+        ``metric``, ``published``: macro recall as a fraction (Table 5), average rank of the true class (Table 12).
+
+    Raises
+    ------
+    ReefcoreError
+        Where the table is another one.
+    """
+    if number not in (5, 12):
+        raise ReefcoreError(f"table {number} is not one of zero-shot models", do="choose 5 or 12")
+    tidy = table(number).assign(published=lambda t: pd.to_numeric(t["value"]))
+    if number == 5:
+        tests = {"within_source_test_s2": "S2", "cross_source_test_s3s4": "S3"}
+        tidy = tidy.assign(test=tidy["column"].map(tests), metric="macro_recall", published=tidy["published"] / 100)
+    else:
+        tests = {"within-source": "S1", "within-source (QC)": "S2", "cross-source": "U", "cross-source (QC)": "S3"}
+        tidy = tidy.assign(test=tidy["row"].map(tests), metric="mean_rank", row=tidy["column"])
+    return tidy[["row", "test", "metric", "published"]]
+
+
 @cache
 def _text() -> pd.Series:
     return pd.read_csv(share("data", "published", "text_figures.csv")).set_index("name")["value"]
@@ -137,3 +167,18 @@ def confusions() -> pd.DataFrame:
 def two_heads() -> pd.DataFrame:
     """Return what the authors print of heads for genus, family or both: ``model``, ``level``, ``recall_pct``."""
     return pd.read_csv(share("data", "published", "two_heads.csv"))
+
+
+def few_shot_later() -> pd.DataFrame:
+    """Return what later versions of the paper print of few-shot adaptation; the version that is companioned has none.
+
+    Returns
+    -------
+    DataFrame
+        ``model``, ``test`` (ReefNet or Al-Wajh), ``classes``, ``how`` (few-shot; or all labels, a full fine-tuning),
+        ``shots`` (labels per class; NaN for all), ``published`` (fraction; that it is macro recall is inferred) and
+        ``where``.
+    """
+    found = pd.read_csv(share("data", "published", "few_shot_later.csv"))
+    found.insert(5, "published", found.pop("macro_recall_pct") / 100)
+    return found

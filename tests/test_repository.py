@@ -29,15 +29,17 @@ geography
 covariates patches shards
 croissant selection
 sample
-descriptions prompts
+chat
+descriptions
+prompts
 recipes losses
 weights
 learners pretraining vision_language contrastive augment
-predictions fitting training inference
+predictions fitting training inference multimodal
 metrics
 cover
 comparison
-ranking classes calibration cost
+ranking classes calibration cost few_shot open_set zero_shot
 audit
 figures
 profiles
@@ -61,7 +63,8 @@ TABLES_ONLY = [
 ]
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
-TABLES_ONLY += ["classes", "calibration", "cost", "prompts", "recipes.zero_shot"]
+TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
+TABLES_ONLY += ["few_shot", "open_set", "zero_shot"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

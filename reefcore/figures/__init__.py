@@ -11,6 +11,7 @@ from reefcore.figures.charts import (
     source_funnel,
 )
 from reefcore.figures.colours import colour_neighbours, resolution_scatter, source_colours, source_densities
+from reefcore.figures.few_shot import label_curves
 from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
 from reefcore.figures.results import class_weights, forest, learning, matrices, results_table
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
@@ -30,6 +31,7 @@ __all__ = [
     "forest",
     "funnel",
     "kept_again",
+    "label_curves",
     "learning",
     "long_tail",
     "matrices",

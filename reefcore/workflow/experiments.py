@@ -133,8 +133,12 @@ def _gathered(profile: Profile, folder: Path, workers: int) -> None:
 
 def _clip_sample(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import contrastive
+    from reefcore.sample import corpus
 
-    contrastive.make(folder / "encoders" / "clip_sample", profile.seed, **profile.corpus)
+    options = dict(profile.corpus)
+    size = {"steps": options.pop("steps")} if "steps" in options else {}
+    patches, captions = corpus.make(profile.seed, workers=workers, **options)
+    contrastive.pretrain(patches, captions, folder / "encoders" / "clip_sample", profile.seed, **size)
 
 
 def _tested(folder: Path) -> pd.DataFrame:

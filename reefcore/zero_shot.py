@@ -1,0 +1,346 @@
+"""Tables 5 and 12: models that were never trained on the classes (sections 5.3 and A.6), from predictions alone.
+
+A run is ``<recipe>.<prompt set>-zero-<test set>``. Its scores give the rank of the true class; a run without scores, as
+that of a language model that answers with a name, has macro recall only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from reefcore import metrics, published
+from reefcore.predictions import run_parts
+from reefcore.recipes import zero_shot as recipes
+from reefcore.recipes.zero_shot import ZeroShot
+from reefcore.tables import SCORE
+
+NO_ANSWER = "no valid answer"
+CHUNK = 200  # resamples at once
+#: Test set -> what it is called here.
+NAMES = {"S1": "within sources", "S2": "within sources (QC)", "U": "across sources", "S3": "across sources (QC)"}
+NAMES |= {"W": "new site"}
+
+
+def parts(run_ids: pd.Series) -> pd.DataFrame:
+    """Split run ids into ``recipe``, ``prompts`` (empty where there is none) and ``test``."""
+    found = run_parts(run_ids)
+    names = found["recipe"].str.rpartition(".")
+    whole = names[0] == ""
+    return pd.DataFrame(
+        {
+            "recipe": names[0].mask(whole, found["recipe"]),
+            "prompts": names[2].mask(whole, ""),
+            "test": found["test"],
+        }
+    )
+
+
+def is_zero_shot(run_ids: pd.Series) -> pd.Series:
+    """Tell which run ids are of models that were not trained: their training part is the word zero."""
+    return run_parts(run_ids)["train"] == "zero"
+
+
+def ranks(predictions: pd.DataFrame) -> pd.Series:
+    """Rank the true class of each point among the classes that its run scores.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        A predictions table.
+
+    Returns
+    -------
+    Series of float
+        1 for the highest score; classes with equal scores share the mean of their ranks. NaN where the run does not
+        score the true class, or nothing.
+    """
+    columns = [name for name in predictions if name.startswith(SCORE)]
+    found = pd.Series(np.nan, index=predictions.index)
+    if not columns or predictions.empty:
+        return found
+    scores = predictions[columns].to_numpy(np.float32)
+    at = pd.Index([name.removeprefix(SCORE) for name in columns]).get_indexer(predictions["y_true"])
+    true = np.where(at >= 0, scores[np.arange(len(scores)), at], np.nan)[:, None]
+    rank = (scores > true).sum(axis=1) + ((scores == true).sum(axis=1) + 1) / 2
+    return found.mask(~np.isnan(true[:, 0]), rank)
+
+
+def evaluate(predictions: pd.DataFrame, annotations: pd.DataFrame, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Measure macro recall and the average rank of the true class, with intervals by resampling photos.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        A predictions table of zero-shot runs.
+    annotations : DataFrame
+        ``annotation_id``, ``source``, ``image``.
+    n, seed : int
+
+    Returns
+    -------
+    DataFrame
+        ``run_id``, ``recipe``, ``prompts``, ``test``, ``metric`` (``macro_recall``; ``mean_rank`` where there are
+        scores: the mean over points, 1 the best), ``value``, ``ci_low``, ``ci_high`` (95 %; NaN for one photo), ``n``
+        (points), ``classes`` (in the truth), ``offered`` (classes to choose from, where they are scored), ``chance``
+        (one over the classes in the truth; the middle rank), ``invalid`` (answers that name no class) and ``unranked``
+        (points whose class is not offered).
+    """
+    rows = []
+    for run, table in predictions.groupby("run_id", sort=False):
+        photo = metrics.photo_of(table["annotation_id"], annotations)
+        rank = ranks(table)
+        offered = int(table[[name for name in table if name.startswith(SCORE)]].notna().any().sum())
+        classes = table["y_true"].nunique()
+        common = {"run_id": run, "n": len(table), "classes": classes, "offered": offered or np.nan}
+        common |= {"invalid": int((table["y_pred"] == NO_ANSWER).sum()), "unranked": int(rank.isna().sum())}
+        recall = metrics.bootstrap(table["y_true"], table["y_pred"], photo, n, seed).set_index("metric")
+        value = recall.loc["macro_recall", ["value", "ci_low", "ci_high"]].to_dict()
+        rows.append(common | {"metric": "macro_recall", "chance": 1 / classes} | value)
+        ranked = rank.notna()
+        if ranked.any():
+            low, high = _interval(rank[ranked].to_numpy(), photo[ranked], n, seed)
+            value = {"value": rank.mean(), "ci_low": low, "ci_high": high}
+            rows.append(common | {"metric": "mean_rank", "chance": (offered + 1) / 2} | value)
+    columns = ["metric", "value", "ci_low", "ci_high", "n", "classes", "offered", "chance", "invalid", "unranked"]
+    table = pd.DataFrame(rows, columns=["run_id", *columns])
+    return table[["run_id"]].join(parts(table["run_id"])).join(table[columns])
+
+
+def _interval(values: np.ndarray, photo: pd.Series, n: int, seed: int) -> tuple[float, float]:
+    """Give the percentile interval of a mean over points, whole photos being resampled."""
+    drawn = _means(values[:, None], photo, n, seed)
+    return tuple(np.quantile(drawn, [0.025, 0.975])) if photo.nunique() > 1 else (np.nan, np.nan)
+
+
+def _means(values: np.ndarray, photo: pd.Series, n: int, seed: int) -> np.ndarray:
+    """Resample photos and average the columns of values over their points: (n, columns)."""
+    code, names = pd.factorize(photo, sort=True)
+    sums = np.stack([np.bincount(code, weights=column) for column in values.T], axis=1)
+    sizes, rng, found = np.bincount(code), np.random.default_rng(seed), []
+    for start in range(0, n, CHUNK):
+        equal = np.full(len(names), 1 / len(names))
+        weights = rng.multinomial(len(names), equal, size=min(CHUNK, n - start))
+        found.append((weights @ sums) / (weights @ sizes)[:, None])
+    return np.concatenate(found)
+
+
+def beside(measured: pd.DataFrame, number: int) -> pd.DataFrame:
+    """Put measured numbers beside the paper's Table 5 (macro recall) or Table 12 (average rank).
+
+    Parameters
+    ----------
+    measured : DataFrame
+        From `evaluate`. A run stands beside a printed row where its recipe says that its prompt set is that row's;
+        every other run is a row of its own, with nothing printed.
+    number : {5, 12}
+
+    Returns
+    -------
+    DataFrame
+        ``row``, ``recipe``, ``prompts``, ``test``, ``published``, ``value``, ``ci_low``, ``ci_high``, ``difference``
+        (value minus published), ``chance``, ``n``. Fractions, or ranks. Every printed cell is there.
+    """
+    printed = published.zero_shot(number)
+    metric = printed["metric"].iloc[0]
+    known = {name: recipes.load(name) for name in recipes.names()}
+    here = measured[(measured["metric"] == metric) & measured["test"].isin(printed["test"])]
+    rows = [
+        known[recipe].rows.get(prompts, "") if recipe in known else ""
+        for recipe, prompts in here[["recipe", "prompts"]].to_numpy()
+    ]
+    own = (here["recipe"] + ", " + here["prompts"].replace("", "no prompt set")).to_numpy(object)
+    printed_rows = set(printed["row"])
+    here = here.assign(row=[row if row in printed_rows else name for row, name in zip(rows, own, strict=True)])
+    table = printed.drop(columns="metric").merge(here, on=["row", "test"], how="outer")
+    order = list(dict.fromkeys([*printed["row"], *here["row"]])).index
+    tests = list(dict.fromkeys(printed["test"])).index
+    table = table.assign(first=table["row"].map(order), second=table["test"].map(tests))
+    table = table.sort_values(["first", "second"], ignore_index=True)
+    table["difference"] = table["value"] - table["published"]
+    columns = [
+        "row",
+        "recipe",
+        "prompts",
+        "test",
+        "published",
+        "value",
+        "ci_low",
+        "ci_high",
+        "difference",
+        "chance",
+        "n",
+    ]
+    return table[columns]
+
+
+def missing(measured: pd.DataFrame, descriptions: pd.DataFrame | None = None, profile: str = "sample") -> pd.DataFrame:
+    """Say of each published row that was not run what it lacks, and the command that runs it.
+
+    Parameters
+    ----------
+    measured : DataFrame
+        From `evaluate`.
+    descriptions : DataFrame, optional
+        The descriptions that the profile has beside the shipped ones.
+    profile : str
+        Its name or path, for the command.
+
+    Returns
+    -------
+    DataFrame
+        ``row``, ``recipe``, ``lacks``, ``command``.
+    """
+    had = {"general", "morphology"} | (set(descriptions["set"]) if descriptions is not None else set())
+    ran = set(zip(measured["recipe"], measured["prompts"], strict=True))
+    found = []
+    for name in recipes.names():
+        recipe = recipes.load(name)
+        for prompts, row in recipe.rows.items():
+            if (name, prompts) not in ran:
+                found.append((row, name, *_lacks(recipe, prompts, had, profile)))
+    table = pd.DataFrame(found, columns=["row", "recipe", "lacks", "command"])
+    order = list(dict.fromkeys(published.zero_shot(5)["row"])).index
+    return table.sort_values("row", key=lambda rows: rows.map(order), ignore_index=True)
+
+
+def _lacks(recipe: ZeroShot, prompts: str, had: set[str], profile: str) -> tuple[str, str]:
+    where = "a server" if recipe.kind == "chat" else "the weights"
+    lacks, commands = [f"{where} of {recipe.model}"], []
+    if prompts in ("generated", "book") and prompts not in had:
+        lacks.append(f"descriptions of the set {prompts}")
+        texts = " --texts FOLDER" if prompts == "book" else ""
+        commands.append(f"reefcore describe MODEL{texts} --profile {profile}")
+    return " and ".join(lacks), "; ".join([*commands, f"reefcore zero-shot {recipe.name} --profile {profile}"])
+
+
+def better(
+    predictions: pd.DataFrame, annotations: pd.DataFrame, pairs: list[tuple[str, str]], n: int = 1000, seed: int = 0
+) -> pd.DataFrame:
+    """Compare prompt sets of each recipe and test set two by two, on the same resampled photos.
+
+    Parameters
+    ----------
+    predictions, annotations : DataFrame
+    pairs : list of (str, str)
+        Prompt sets: the first minus the second; pairs of which one was not run are left out.
+    n, seed : int
+
+    Returns
+    -------
+    DataFrame
+        ``recipe``, ``test``, ``first``, ``second``, ``metric``, ``value`` (first minus second), ``ci_low``,
+        ``ci_high`` (95 %, of that pair alone), ``better`` ("yes" where the interval excludes zero on the better side,
+        "worse", "not told apart"). A lower rank is better.
+    """
+    runs = predictions[["run_id"]].drop_duplicates()
+    runs = runs.join(parts(runs["run_id"]))
+    rows = []
+    for (recipe, test), group in runs.groupby(["recipe", "test"], sort=False):
+        run_of = dict(zip(group["prompts"], group["run_id"], strict=True))
+        for first, second in (pair for pair in pairs if set(pair) <= set(run_of)):
+            both = [predictions[predictions["run_id"] == run_of[name]] for name in (first, second)]
+            table = pd.concat(both, ignore_index=True)
+            gap = metrics.paired(table, annotations, [(run_of[first], run_of[second])], "macro_recall", n, seed).iloc[0]
+            told = {"macro_recall": (gap["value"], gap["ci_low"], gap["ci_high"])}
+            rank = [ranks(one).set_axis(one["annotation_id"]) for one in both]
+            shared = (rank[0] - rank[1].reindex(rank[0].index)).dropna()
+            if len(shared):
+                photo = metrics.photo_of(shared.index.to_series(), annotations)
+                told["mean_rank"] = (shared.mean(), *_interval(shared.to_numpy(), photo, n, seed))
+            for metric, (value, low, high) in told.items():
+                sign = 1 if metric == "macro_recall" else -1
+                apart = low > 0 or high < 0
+                word = "not told apart" if not apart else "yes" if sign * value > 0 else "worse"
+                rows.append((recipe, test, first, second, metric, value, low, high, word))
+    columns = ["recipe", "test", "first", "second", "metric", "value", "ci_low", "ci_high", "better"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def answered(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Say how a run's answers spread over the classes: zero-shot models often fall on a few.
+
+    Returns
+    -------
+    DataFrame
+        ``run_id``, ``recipe``, ``prompts``, ``test``, ``commonest`` (answer), ``share`` (of the answers), ``its_share``
+        (of the true labels that are that class), ``answers`` (classes answered at least once), ``classes`` (in the
+        truth), ``right`` (classes with at least one right answer).
+    """
+    rows = []
+    for run, table in predictions.groupby("run_id", sort=False):
+        counts = table["y_pred"].value_counts()
+        hit = table.loc[table["y_pred"] == table["y_true"], "y_true"].nunique()
+        top = counts.index[0]
+        shares = counts.iloc[0] / len(table), (table["y_true"] == top).mean()
+        rows.append((run, top, *shares, len(counts), table["y_true"].nunique(), hit))
+    found = pd.DataFrame(rows, columns=["run_id", "commonest", "share", "its_share", "answers", "classes", "right"])
+    return found[["run_id"]].join(parts(found["run_id"])).join(found.drop(columns="run_id"))
+
+
+def claims() -> pd.DataFrame:
+    """Hold sentences of sections 5.3 and A.6 against what Tables 5 and 12 print.
+
+    Returns
+    -------
+    DataFrame
+        ``the paper says``, ``the printed table says``, ``holds``.
+    """
+    recall = published.zero_shot(5).pivot(index="row", columns="test", values="published") * 100
+    rank = published.zero_shot(12).pivot(index="row", columns="test", values="published")
+    within, across = recall["S2"], recall["S3"]
+    trained = 100 * published.results(3).groupby("test")["published"].min()
+    classes = published.wide(2).set_index("split")["classes"]
+    chance = {test: 100 / classes[name] for test, name in (("S2", "Test-S2"), ("S3", "Test-S3&S4"))}
+    general = ["CLIP", "SigLIP", "OpenCLIP"]
+    name, gpt, book, best = (recall.loc[row] for row in ("Qwen2.5-VL", "Qwen-GPT", "Qwen-Book", "BioCLIP"))
+    below = [(row, test) for test in chance for row in recall.index if recall.at[row, test] < chance[test]]
+    said = [
+        (
+            "all models struggle, particularly when compared to the fine-tuned models (5.3)",
+            f"the best row is {within.max():.2f} within and {across.max():.2f} across; the lowest of Table 3 there is "
+            f"{trained['S2']:.2f} and {trained['S3']:.2f}",
+            [within.max() < trained["S2"], across.max() < trained["S3"]],
+        ),
+        (
+            "BioCLIP achieves the best zero-shot performance (5.3)",
+            f"highest within: {within.idxmax()}; highest across: {across.idxmax()}",
+            [within.idxmax() == "BioCLIP", across.idxmax() == "BioCLIP"],
+        ),
+        (
+            "generated descriptions improved Qwen2.5-VL in-source, and cross-source remained unchanged (5.3)",
+            f"{gpt['S2'] - name['S2']:+.2f} within, {gpt['S3'] - name['S3']:+.2f} across",
+            [gpt["S2"] > name["S2"], gpt["S3"] == name["S3"]],
+        ),
+        (
+            "descriptions from books improved Qwen2.5-VL on both (5.3)",
+            f"{book['S2'] - name['S2']:+.2f} within, {book['S3'] - name['S3']:+.2f} across",
+            [book["S2"] > name["S2"], book["S3"] > name["S3"]],
+        ),
+        (
+            "Qwen2.5-VL still lags behind BioCLIP (5.3)",
+            f"{book['S2'] - best['S2']:+.2f} within, {book['S3'] - best['S3']:+.2f} across",
+            [book["S2"] < best["S2"], book["S3"] < best["S3"]],
+        ),
+        (
+            "across the three models trained on general data, OpenCLIP performs the best (A.6)",
+            "lowest average rank of the three: " + ", ".join(f"{rank.loc[general, t].idxmin()} ({t})" for t in rank),
+            [rank.loc[general, test].idxmin() == "OpenCLIP" for test in rank],
+        ),
+        (
+            "BioCLIP clearly outperformed all the other models across all the splits (A.6)",
+            "lowest average rank of all: " + ", ".join(f"{rank[test].idxmin()} ({test})" for test in rank),
+            [rank[test].idxmin() == "BioCLIP" for test in rank],
+        ),
+        (
+            "(not said) every row of Table 5 is above chance, one over the classes of the test set",
+            f"chance is {chance['S2']:.2f} within and {chance['S3']:.2f} across; below it: "
+            + (", ".join(f"{row} ({test})" for row, test in below) or "none"),
+            [recall.at[row, test] >= chance[test] for test in chance for row in recall.index],
+        ),
+    ]
+    rows = []
+    for quote, found, checks in said:
+        holds = "yes" if all(checks) else f"{sum(map(bool, checks))} of {len(checks)}" if any(checks) else "no"
+        rows.append((quote, found.replace("-", "−") if found[0] in "+-" else found, holds))
+    return pd.DataFrame(rows, columns=["the paper says", "the printed table says", "holds"])
