@@ -35,8 +35,11 @@ def prompt_sets(measured: pd.DataFrame, names: dict[str, str]) -> Figure:
         axes.plot(scale * rows["value"], y, MARKERS[0], color=BLUE, ms=5, label="95 % interval over photos")
         if len(rows):
             axes.axvline(scale * rows["chance"].iloc[0], color=ORANGE, lw=1, ls="--", label="chance", zorder=0)
-        axes.set(yticks=range(len(sets)), ylim=(len(sets) - 0.4, -0.6), xlim=(0, None))
-        axes.set_yticklabels(sets if test == tests[0] else [])
+        axes.set(yticks=list(range(len(sets))), ylim=(len(sets) - 0.4, -0.6), xlim=(0, None))
+        if test == tests[0]:
+            axes.set_yticklabels(sets)
+        else:
+            axes.tick_params(labelleft=False)
         axes.set_xlabel(label if len(tests) < 2 else label.partition(" of")[0], fontsize=8)
         axes.grid(axis="y", color="#EEEEEE", lw=0.8)
         if number < len(tests):
@@ -62,6 +65,7 @@ def answers(recall: pd.DataFrame) -> Figure:
     right.hlines(y, 100 * recall["there"], 100 * recall["answered"], color="#C9C9C9", lw=1)
     right.plot(100 * recall["there"], y, MARKERS[3], color=GREY, mfc="white", ms=4, label="of the points")
     right.plot(100 * recall["answered"], y, MARKERS[0], color=BLUE, ms=4, label="of the answers")
-    right.set(yticks=y, yticklabels=[], ylim=(len(recall) - 0.5, -0.5), xlabel="share (%)")
+    right.set(yticks=y, ylim=(len(recall) - 0.5, -0.5), xlabel="share (%)")
+    right.tick_params(labelleft=False)
     right.legend(fontsize=8, loc="lower right")
     return figure
