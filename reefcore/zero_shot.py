@@ -344,3 +344,23 @@ def claims() -> pd.DataFrame:
         holds = "yes" if all(checks) else f"{sum(map(bool, checks))} of {len(checks)}" if any(checks) else "no"
         rows.append((quote, found.replace("-", "−") if found[0] in "+-" else found, holds))
     return pd.DataFrame(rows, columns=["the paper says", "the printed table says", "holds"])
+
+
+def by_class(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Count of each class of one run how often it is there, answered and right.
+
+    Returns
+    -------
+    DataFrame
+        ``label``, ``n`` (points), ``recall`` (fraction; NaN without points), ``answered`` (share of the answers),
+        ``there`` (share of the points); classes that are there or answered, those that are there most often first.
+    """
+    true, answer = predictions["y_true"], predictions["y_pred"]
+    n, said = true.value_counts(), answer.value_counts()
+    right = true[true == answer].value_counts()
+    labels = n.index.union(said.index).drop(NO_ANSWER, errors="ignore")
+    table = pd.DataFrame({"n": n.reindex(labels, fill_value=0)}, index=labels.rename("label"))
+    table["recall"] = (right.reindex(labels, fill_value=0) / table["n"]).where(table["n"] > 0)
+    table["answered"] = said.reindex(labels, fill_value=0) / len(answer)
+    table["there"] = table["n"] / len(true)
+    return table.sort_values(["n", "answered"], ascending=False, kind="stable").reset_index()

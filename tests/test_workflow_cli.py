@@ -10,7 +10,7 @@ import pytest
 
 from reefcore import cli, profiles
 from reefcore.errors import ReefcoreError
-from reefcore.workflow import build, steps
+from reefcore.workflow import build
 
 GOOD = """\
 kind: sample

@@ -17,11 +17,13 @@ from reefcore.figures.results import class_weights, forest, learning, matrices, 
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
 from reefcore.figures.tree import taxon_tree
+from reefcore.figures.zero_shot import answers, prompt_sets
 
 __all__ = [
     "agreement_intervals",
     "agreement_steps",
     "answer_sheet",
+    "answers",
     "chance_of_passing",
     "class_weights",
     "colour_neighbours",
@@ -37,6 +39,7 @@ __all__ = [
     "matrices",
     "pair_agreement",
     "photo_sheet",
+    "prompt_sets",
     "resolution_scatter",
     "results_table",
     "show",

@@ -200,12 +200,12 @@ def descriptions_of(profile: Profile) -> pd.DataFrame | None:
     return descriptions.read(keys.root() / profile.descriptions) if profile.descriptions else None
 
 
-def prompt_sets(recipe: ZeroShot, classes: list[str], descriptions: pd.DataFrame | None) -> tuple[list[str], dict]:
-    """Divide a recipe's prompt sets into those that can be asked, and those that lack texts: set -> what to do."""
+def prompt_sets(names, classes: list[str], descriptions: pd.DataFrame | None) -> tuple[list[str], dict]:
+    """Divide prompt sets into those that can be asked, and those that lack texts: set -> what to do."""
     from reefcore import prompts
 
     there, missing = [], {}
-    for name in recipe.prompts:
+    for name in names:
         try:
             prompts.texts(classes, name, descriptions)
             there.append(name)
@@ -219,7 +219,7 @@ def _ask(recipe: ZeroShot, profile: Profile, folder: Path, workers: int) -> None
 
     points, classes = _asked_points(recipe, profile, folder)
     own = descriptions_of(profile)
-    sets, missing = prompt_sets(recipe, classes, own)
+    sets, missing = prompt_sets(recipe.prompts, classes, own)
     for name, why in missing.items():
         logger.warning("%s is not asked with the prompt set %s: %s", recipe.name, name, why)
     if not sets:
