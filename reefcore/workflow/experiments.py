@@ -22,7 +22,7 @@ from reefcore.workflow.steps import Step
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 4096  # patches in memory at a time
+AT_ONCE = 512  # patches in memory at a time, at the size in which they are kept
 MOST_NEIGHBOURS = 20_000  # training points whose features are kept for the kNN score
 OPEN = {"recipes", "train_sets", "classes", "min_test", "most"}
 FEW = {"settings", "tunings", "epochs", "shots", "repeats", "tuned_repeats", "tuned_shots"}
@@ -157,9 +157,9 @@ def _source(recipe: ZeroShot, folder: Path) -> str | Path:
 
 
 def _encoded(encoder, patches, places: np.ndarray) -> np.ndarray:
-    """Encode patches, some thousand at a time."""
+    """Encode patches, some hundred at a time; the encoder resizes them itself, as its weights want it."""
     parts = [places[start : start + AT_ONCE] for start in range(0, len(places), AT_ONCE)]
-    return np.concatenate([encoder.images(patches.read(part, encoder.side)) for part in parts])
+    return np.concatenate([encoder.images(patches.read(part, patches.size)) for part in parts])
 
 
 def _features(recipe: ZeroShot, profile: Profile, folder: Path, workers: int) -> None:
