@@ -16,7 +16,6 @@ from reefcore import taxonomy
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_settings, share
 
-KINGDOM = ("Animalia", "Cnidaria")  # of every hard coral; the tables of taxa begin at the class
 #: Prompt set -> what it is. Those after taxonomy are sets of a table of descriptions.
 SETS = {
     "name": "the name alone",
@@ -32,38 +31,6 @@ SETS = {
 @cache
 def _templates() -> dict[str, list[str]]:
     return read_settings("zero_shot", share("data", "prompts"), "prompt")[1]["templates"]
-
-
-def taxonomy_strings(classes: Iterable[str]) -> dict[str, str]:
-    """Spell out the ranks of taxa, from kingdom to genus, as WoRMS has them.
-
-    Parameters
-    ----------
-    classes : iterable of str
-        Genera or families of hard corals, of `reefcore.taxonomy.taxa`. A family's string ends with it, as that of
-        Fungiidae in ReefNet.
-
-    Returns
-    -------
-    dict of str
-        As ``"Animalia Cnidaria Hexacorallia Scleractinia Acroporidae Acropora"``: BioCLIP's own way to write what the
-        paper writes with semicolons.
-
-    Raises
-    ------
-    ReefcoreError
-        Naming those that the table of taxa lacks.
-    """
-    lineages = {}
-    for *above, family, taxon in taxonomy.taxa()[["class", "order", "family", "taxon"]].to_numpy():
-        lineages[family] = (*KINGDOM, *above, family)
-        lineages.setdefault(taxon, (*lineages[family], taxon))
-    classes = list(classes)
-    if missing := [name for name in classes if name not in lineages]:
-        raise ReefcoreError(
-            f"no taxonomy is known of {', '.join(missing)}", do="use accepted names of hard-coral genera or families"
-        )
-    return {name: " ".join(lineages[name]) for name in classes}
 
 
 def texts(classes: Iterable[str], prompts: str, descriptions: pd.DataFrame | None = None) -> dict[str, list[str]]:
@@ -92,7 +59,7 @@ def texts(classes: Iterable[str], prompts: str, descriptions: pd.DataFrame | Non
     if prompts in ("name", "photo"):
         return {name: [template.format(taxon=name) for template in templates[prompts]] for name in classes}
     if prompts == "taxonomy":
-        lineages = taxonomy_strings(classes)
+        lineages = taxonomy.strings(classes)
         return {name: [t.format(taxon=name, lineage=lineages[name]) for t in templates[prompts]] for name in classes}
     text = description(classes, prompts, descriptions)
     return {name: [t.format(taxon=name, text=text[name]) for t in templates["described"]] for name in classes}

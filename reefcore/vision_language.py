@@ -19,11 +19,10 @@ import torch
 from torch import Tensor, distributed
 from torch.nn.functional import interpolate
 
-from reefcore import weights
+from reefcore import taxonomy, weights
 from reefcore.augment import normalised
 from reefcore.errors import ReefcoreError
 from reefcore.learners import Learner
-from reefcore.prompts import taxonomy_strings
 from reefcore.recipes import Recipe
 
 logger = logging.getLogger(__name__)
@@ -289,7 +288,7 @@ class TaxonomyClip(Learner):
         wanted = torch.tensor([own.get("mean", recipe.mean), own.get("std", recipe.std)])
         self.register_buffer("scale", (given[1] / wanted[1]).view(3, 1, 1), persistent=False)
         self.register_buffer("shift", ((given[0] - wanted[0]) / wanted[1]).view(3, 1, 1), persistent=False)
-        self.prompts = list(taxonomy_strings(classes).values())
+        self.prompts = list(taxonomy.strings(classes).values())
         self.register_buffer("tokens", open_clip.tokenize(self.prompts, self.clip.context_length), persistent=False)
         self._known: tuple = (None, None)
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
@@ -15,6 +17,7 @@ from reefcore.taxonomy.words import match
 OCEANS = ("Atlantic", "Indo-Pacific")
 ATLANTIC_REALMS = ("Tropical Atlantic", "Temperate Northern Atlantic")
 HARD_CORAL = "Hard coral"
+KINGDOM = ("Animalia", "Cnidaria")  # of every hard coral; the tables of taxa begin at the class
 COLUMNS = "label taxon rank aphia_id condition how score genus family order class candidates reason".split()
 LIKE = 0.6  # similarity from which a name is offered as a candidate for an unmatched label
 UNSURE = ("spelling", "abbreviation", "epithet")  # ways to match that a person should confirm
@@ -37,6 +40,38 @@ def family_of(labels) -> pd.Series:
     known = coral_taxa()
     families = dict(zip(known["taxon"], known["family"], strict=True))
     return pd.Series({label: families.get(label, label) for label in labels}, dtype="str")
+
+
+def strings(classes: Iterable[str]) -> dict[str, str]:
+    """Spell out the ranks of taxa, from kingdom to genus, as WoRMS has them.
+
+    Parameters
+    ----------
+    classes : iterable of str
+        Genera or families of hard corals, of `taxa`. A family's string ends with it, as that of
+        Fungiidae in ReefNet.
+
+    Returns
+    -------
+    dict of str
+        As ``"Animalia Cnidaria Hexacorallia Scleractinia Acroporidae Acropora"``: BioCLIP's own way to write what the
+        paper writes with semicolons.
+
+    Raises
+    ------
+    ReefcoreError
+        Naming those that the table of taxa lacks.
+    """
+    lineages = {}
+    for *above, family, taxon in coral_taxa()[["class", "order", "family", "taxon"]].to_numpy():
+        lineages[family] = (*KINGDOM, *above, family)
+        lineages.setdefault(taxon, (*lineages[family], taxon))
+    classes = list(classes)
+    if missing := [name for name in classes if name not in lineages]:
+        raise ReefcoreError(
+            f"no taxonomy is known of {', '.join(missing)}", do="use accepted names of hard-coral genera or families"
+        )
+    return {name: " ".join(lineages[name]) for name in classes}
 
 
 def ocean_of(realm: str | None) -> str | None:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from reefcore import recipes, training
 from reefcore.errors import ReefcoreError
+from reefcore.few_shot import TEXTURE
 from reefcore.files import atomic, read_parquet, write_parquet
 from reefcore.profiles import Profile
 from reefcore.recipes import zero_shot as asked
@@ -26,7 +27,6 @@ AT_ONCE = 512  # patches in memory at a time, at the size in which they are kept
 MOST_NEIGHBOURS = 20_000  # training points whose features are kept for the kNN score
 OPEN = {"recipes", "train_sets", "classes", "min_test", "most"}
 FEW = {"settings", "tunings", "epochs", "shots", "repeats", "tuned_repeats", "tuned_shots"}
-TEXTURE = "colour and texture"
 TEXTURE_SIDE = 32  # pixels to which patches are reduced for it
 
 
@@ -332,7 +332,8 @@ def _few_shot(profile: Profile, folder: Path, workers: int) -> None:
         name: functools.partial(_tuned, run, epochs, profile, folder, patches, held)
         for name, run in settled["tunings"].items()
     }
-    table = few_shot.run(splits, annotations, makers, tunings, seed=profile.seed, **options)
+    options |= {"seed": profile.seed, "n": min(profile.resamples, 200)}  # of every fit: hundreds of them
+    table = few_shot.run(splits, annotations, makers, tunings, **options)
     write_parquet(table, folder / "few_shot.parquet")
 
 
@@ -370,15 +371,15 @@ def _tuned(
 
     start = _frozen(name, profile, folder)
     classes = sorted(set(labels))
-    recipe = dataclasses.replace(
-        start.recipe,
-        weights=str(folder / "checkpoints" / f"{name}.safetensors"),
-        epochs=epochs,
-        warmup_epochs=min(1.0, epochs / 4),
-        lr=start.recipe.lr / 4,  # there is something learnt to be kept
-        mixup=0.0,
-        cutmix=0.0,
-    )
+    checkpoint = str(folder / "checkpoints" / f"{name}.safetensors")
+    if name in steps.runs(profile) and not start.recipe.schemes:  # a pretraining is tuned as the recipe that uses it is
+        own = next((r.recipe for r in steps._runs(profile) if r.starts_from == name), None)
+        recipe = recipes.load(own, profile.kind, profile.recipe_changes) if own else start.recipe
+        rate = recipe.lr
+    else:
+        recipe, rate = start.recipe, start.recipe.lr / 4  # what labels have taught is to be kept
+    changes = {"weights": checkpoint, "epochs": epochs, "warmup_epochs": min(1.0, epochs / 4), "lr": rate}
+    recipe = dataclasses.replace(recipe, **changes, mixup=0.0, cutmix=0.0)
     if len(classes) < 2:
         return np.full(len(test), classes[0], dtype=object)
     y = np.searchsorted(classes, labels).astype("int64")
