@@ -22,6 +22,7 @@ ROWS = {"msp": "MSP", "mls": "MLS", "energy": "Energy"}
 NAMED = ("Agaricia", "Pavona")  # the two unknown classes that the paper names
 TPR = 0.95  # share of known points that is accepted where false acceptances are counted
 NEIGHBOUR = 10  # whose distance is the kNN score; Sun et al. take it by validation
+FEWEST = 50  # accepted points that a threshold of risk must rest on
 CHUNK = 100  # resamples at once: bounds memory to CHUNK x points numbers
 
 
@@ -69,13 +70,25 @@ def knn(trained, features, k: int = NEIGHBOUR) -> np.ndarray:
     -------
     ndarray, shape (n,)
         -2 to 0; higher means known.
+
+    Raises
+    ------
+    ReefcoreError
+        Where nothing was trained on, or the features are not of one model.
     """
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import normalize
 
-    trained = normalize(np.asarray(trained, dtype=np.float32))
-    found = NearestNeighbors(n_neighbors=min(k, len(trained)), algorithm="brute").fit(trained)
-    return -found.kneighbors(normalize(np.asarray(features, dtype=np.float32)))[0][:, -1]
+    trained, features = np.asarray(trained, dtype=np.float32), np.asarray(features, dtype=np.float32)
+    if not len(trained) or trained.ndim != 2 or trained.shape[1:] != features.shape[1:]:
+        raise ReefcoreError(
+            f"features of shape {features.shape} have no neighbours among {trained.shape}",
+            do="give features of training points of the same model",
+        )
+    if not len(features):
+        return np.zeros(0)
+    found = NearestNeighbors(n_neighbors=min(k, len(trained)), algorithm="brute").fit(normalize(trained))
+    return -found.kneighbors(normalize(features))[0][:, -1]
 
 
 def evaluate(known, score) -> dict[str, float]:
@@ -111,14 +124,15 @@ def hold_out(
     test_counts: Mapping[str, int],
     n: int = 8,
     min_test: int | None = None,
+    min_train: int = 50,
     most: float = 0.1,
     seed: int = 0,
 ) -> list[str]:
     """Choose the classes that are kept from training.
 
     The paper holds out eight, "excluding low-frequency classes and selecting unknowns with at least 100 test-sample
-    support", names two of them, and gives no other rule. Here a class is eligible where it has at least the lower
-    quartile of the training points of all classes and `min_test` test points. The two named come first where they
+    support", names two of them, and gives no other rule. Here a class is eligible where it has at least `min_train`
+    training points (chosen) and `min_test` test points. The two named come first where they
     are eligible, then others in an order drawn by the seed; a class is passed over where the unknown points would
     become more than `most` of the test set (in the paper they are 5.5 %).
 
@@ -129,6 +143,7 @@ def hold_out(
     n : int
     min_test : int, optional
         By default the paper's 100, scaled by the points of the test set against the paper's, at least 5.
+    min_train : int
     most : float
         Share of the test points.
     seed : int
@@ -145,7 +160,7 @@ def hold_out(
     """
     train, test = pd.Series(train_counts, dtype="float64"), pd.Series(test_counts, dtype="float64")
     least = least_test(test.sum()) if min_test is None else min_test
-    common = train.index[train >= train.quantile(0.25)]
+    common = train.index[train >= min_train]
     eligible = sorted(name for name in common if test.get(name, 0) >= least)
     drawn = np.random.default_rng(seed).permutation(eligible).tolist()
     chosen: list[str] = []
@@ -154,9 +169,9 @@ def hold_out(
             chosen.append(name)
     if not chosen:
         raise ReefcoreError(
-            f"no class can be held out: none is common in training, has {least:g} test points and is at most "
-            f"{most:.0%} of the test set",
-            do="lower min_test or raise most",
+            f"no class can be held out: none has {min_train:g} training points and {least:g} test points and is at "
+            f"most {most:.0%} of the test set",
+            do="lower min_train or min_test, or raise most",
         )
     return sorted(chosen)
 
@@ -230,7 +245,7 @@ def bootstrap(predictions: pd.DataFrame, annotations: pd.DataFrame, n: int = 100
             value = curve.values(np.ones((1, len(score))))
             drawn = [curve.values(weights[:, photo[curve.order]]) for weights in draws]
             for metric in value:
-                low, high = np.nanquantile(np.concatenate([draw[metric] for draw in drawn]), [0.025, 0.975])
+                low, high = _quantiles(np.concatenate([draw[metric] for draw in drawn]), photo)
                 rows.append((run, name, metric, float(value[metric][0]), low, high, known.sum(), (~known).sum()))
     columns = ["run_id", "score", "metric", "value", "ci_low", "ci_high", "known", "unknown"]
     return pd.DataFrame(rows, columns=columns)
@@ -263,7 +278,7 @@ def risk_coverage(
             curve = _Curve(score, {"wrong": wrong})
             risk = curve.risk(np.ones((1, len(score))), coverage)[0]
             drawn = np.concatenate([curve.risk(weights[:, photo[curve.order]], coverage) for weights in draws])
-            low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+            low, high = _quantiles(drawn, photo)
             columns = {"coverage": coverage, "risk": risk, "ci_low": low, "ci_high": high}
             parts.append(pd.DataFrame({"run_id": run, "score": name} | columns))
     return pd.concat(parts, ignore_index=True)
@@ -281,8 +296,9 @@ def threshold(score, wrong=None, *, keep: float | None = None, risk: float | Non
     keep : float, optional
         Share of these points that is to be accepted, in (0, 1]: the highest threshold that does so is taken.
     risk : float, optional
-        Largest share of wrong answers among the accepted, in [0, 1): the lowest threshold that stays under it is taken.
-        Validation points have no unknown classes, so that the risk on a reef that has some is higher.
+        Largest share of wrong answers among the accepted, in [0, 1): the lowest threshold that stays under it, with at
+        least 50 points accepted, is taken. Validation points have no unknown classes, so that the risk on a reef that
+        has some is higher.
 
     Returns
     -------
@@ -298,12 +314,16 @@ def threshold(score, wrong=None, *, keep: float | None = None, risk: float | Non
     if (keep is None) == (risk is None) or (risk is not None and wrong is None):
         raise ReefcoreError("a threshold follows from keep, or from risk and the wrong answers", do="give one of them")
     if not (0 < keep <= 1 if keep is not None else 0 <= risk < 1):
-        raise ReefcoreError(f"{'keep' if keep is not None else 'risk'} is {keep or risk}, which is no such share")
+        what = f"keep is {keep}" if keep is not None else f"risk is {risk}"
+        raise ReefcoreError(f"{what}, which is no such share", do="give a share between 0 and 1")
     if not len(score) or not np.isfinite(score).all():
         raise ReefcoreError(f"a threshold cannot be chosen from {len(score)} points", do="give finite scores")
     curve = _Curve(score, {"wrong": np.zeros(len(score), bool) if wrong is None else np.asarray(wrong, dtype=bool)})
     accepted, mistakes = curve.ends + 1, curve.cumulated(np.ones((1, len(score))))["wrong"][0]
-    good = accepted >= keep * len(score) - 1e-9 if keep is not None else mistakes <= risk * accepted + 1e-9
+    if keep is not None:
+        good = accepted >= keep * len(score) - 1e-9
+    else:
+        good = (mistakes <= risk * accepted + 1e-9) & (accepted >= FEWEST)
     if not good.any():
         return np.inf
     place = int(good.argmax()) if keep is not None else len(good) - 1 - int(good[::-1].argmax())
@@ -339,6 +359,8 @@ def thresholds(
         ``validation`` (points that chose it).
     """
     validation = validation[is_known(validation)]
+    if validation.empty:
+        raise ReefcoreError("there are no validation points of known classes", do="give those the run was chosen on")
     photo = pd.factorize(photo_of(validation["annotation_id"], annotations))[0]
     known, wrong = is_known(test).to_numpy(), (test["y_true"] != test["y_pred"]).to_numpy()
     rng, groups = np.random.default_rng(seed), [np.flatnonzero(photo == g) for g in range(photo.max() + 1)]
@@ -357,30 +379,61 @@ def thresholds(
     return pd.DataFrame(rows, columns=[*columns, "validation"])
 
 
-def beside(measured: pd.DataFrame) -> pd.DataFrame:
-    """Put measured scores beside the paper's Table 6, and the published energy row beside its own mirror image.
+def accept(predictions: pd.DataFrame, score: str, at: float) -> pd.DataFrame:
+    """Divide points into those whose answer is believed and those that a person should look at.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        With ``known:<score>``.
+    score : str
+    at : float
+        From `threshold`.
+
+    Returns
+    -------
+    DataFrame
+        The points with ``accepted``, the least sure first.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the points have no such score.
+    """
+    if KNOWN + score not in predictions or predictions[KNOWN + score].isna().any():
+        raise ReefcoreError(f"a point has no score {score}", do=f"give the column {KNOWN}{score}, or use msp")
+    table = predictions.assign(accepted=predictions[KNOWN + score] >= at)
+    return table.sort_values(KNOWN + score, kind="stable", ignore_index=True)
+
+
+def beside(measured: pd.DataFrame, reversed_energy: dict[str, float]) -> pd.DataFrame:
+    """Put measured scores beside the paper's Table 6.
+
+    The last row is energy as Liu et al. define it, low for what is known, scored as if higher meant known: what one
+    gets who forgets to turn the sign. An AUROC turns into one minus itself, so the printed one can be compared.
 
     Parameters
     ----------
     measured : DataFrame
         From `bootstrap`, of one run.
+    reversed_energy : dict
+        What `evaluate` gives for minus the score ``energy`` of that run.
 
     Returns
     -------
     DataFrame
-        ``score``, ``metric``, ``published``, ``value``, ``ci_low``, ``ci_high``, ``difference``; fractions. Rows
-        ``energy, sign reversed`` have as published 1 - AUROC of the printed row, and as value what this run gives to
-        the score ``energy``. Its false positives cannot be turned round so: they depend on the whole curve.
+        ``score``, ``metric``, ``published``, ``value``, ``ci_low``, ``ci_high``, ``difference``; fractions.
     """
     printed = published.table(6).assign(value=lambda t: pd.to_numeric(t["value"]))
     of = printed.set_index(["row", "column"])["value"]
-    table = measured[measured["metric"].isin(["auroc", "fpr_at_95_tpr"])].copy()
-    table["published"] = [
-        of.get((ROWS.get(score), metric), np.nan) for score, metric in table[["score", "metric"]].to_numpy()
-    ]
-    turned = table[(table["score"] == "energy") & (table["metric"] == "auroc")]
-    turned = turned.assign(score="energy, sign reversed", published=1 - turned["published"])
-    table = pd.concat([table, turned], ignore_index=True)
+    table = measured[measured["metric"].isin(["auroc", "fpr_at_95_tpr"])]
+    table = table[["score", "metric", "value", "ci_low", "ci_high"]]
+    names = table[["score", "metric"]].to_numpy()
+    table = table.assign(published=[of.get((ROWS.get(score), metric), np.nan) for score, metric in names])
+    if "energy" in set(table["score"]):
+        turned = pd.DataFrame({"metric": list(reversed_energy), "value": list(reversed_energy.values())})
+        turned = turned.assign(score="energy, sign reversed", published=[of["Energy", m] for m in turned["metric"]])
+        table = pd.concat([table, turned], ignore_index=True)
     table["difference"] = table["value"] - table["published"]
     return table[["score", "metric", "published", "value", "ci_low", "ci_high", "difference"]]
 
@@ -391,6 +444,12 @@ def _told(table: pd.DataFrame, annotations: pd.DataFrame) -> tuple[np.ndarray, n
     return is_known(table).to_numpy(), (table["y_true"] != table["y_pred"]).to_numpy(), photo
 
 
+def _quantiles(draws: np.ndarray, photo: np.ndarray) -> np.ndarray:
+    """Give the ends of the 95 % interval of draws, (draws, ...); those of one photo say nothing about others."""
+    ends = np.nanquantile(draws, [0.025, 0.975], axis=0)
+    return ends if photo.max() else np.full_like(ends, np.nan)
+
+
 def _photo_draws(photo: np.ndarray, n: int, seed: int) -> list[np.ndarray]:
     """Draw photos with replacement: how often each is drawn, (at most CHUNK, photos) at a time."""
     rng, count = np.random.default_rng(seed), int(photo.max()) + 1
@@ -399,7 +458,13 @@ def _photo_draws(photo: np.ndarray, n: int, seed: int) -> list[np.ndarray]:
 
 
 def _checked(known, score) -> tuple[np.ndarray, np.ndarray]:
-    known, score = np.asarray(known, dtype=bool), np.asarray(score, dtype=np.float64)
+    known, score = np.asarray(known), np.asarray(score, dtype=np.float64)
+    if known.dtype != bool:
+        if not np.isin(known, [0, 1]).all():
+            raise ReefcoreError("known must say true or false of every point", do="give booleans, or 0 and 1")
+        known = known.astype(bool)
+    if not len(known):
+        raise ReefcoreError("there is nothing to tell apart: no points")
     if known.shape != score.shape or known.ndim != 1:
         raise ReefcoreError(f"{len(known)} points but {len(score)} scores", do="give one score per point")
     if not np.isfinite(score).all():

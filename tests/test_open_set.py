@@ -54,7 +54,13 @@ def test_equal_scores_count_half_and_are_all_accepted():
         (lambda: open_set.threshold([0.5], risk=0.1), "a threshold follows from keep, or from risk"),
         (lambda: open_set.threshold([0.5], keep=1.5), "keep is 1.5, which is no such share"),
         (lambda: open_set.threshold([], keep=0.9), "a threshold cannot be chosen from 0 points"),
-        (lambda: open_set.hold_out({"a": 9}, {"a": 9}), "no class can be held out"),
+        (lambda: open_set.hold_out({"a": 9}, {"a": 9}), "no class can be held out: none has 50 training points"),
+        (lambda: open_set.evaluate([1, 0, np.nan], [1, 2, 3]), "known must say true or false of every point"),
+        (lambda: open_set.evaluate(["False", "True"], [1, 2]), "known must say true or false of every point"),
+        (lambda: open_set.evaluate([], []), "nothing to tell apart: no points"),
+        (lambda: open_set.threshold([0.5], keep=0), "keep is 0, which is no such share"),
+        (lambda: open_set.knn(np.zeros((0, 2)), [[1.0, 2.0]]), "have no neighbours"),
+        (lambda: open_set.knn([[1.0, 2.0]], [[1.0, 2.0, 3.0]]), "have no neighbours"),
     ],
 )
 def test_bad_input_is_one_sentence(work, sentence):
@@ -76,7 +82,7 @@ COUNTS = {"Agaricia": 500, "Pavona": 400, "Porites": 9000, "Favia": 300, "Favite
 def test_held_out_are_common_enough_and_leave_most_points_known():
     test = {"Agaricia": 120, "Pavona": 110, "Porites": 3000, "Favia": 90, "Favites": 130, "Rare": 400, "Orbicella": 500}
     assert open_set.hold_out(COUNTS, test, min_test=100) == ["Agaricia", "Favites", "Pavona"]
-    # Porites and Orbicella are too large a part of the test set, Favia too small, Rare too rare in training.
+    # Porites and Orbicella are too large a part of the test set; Favia has too few points there, Rare in training.
     assert "Porites" in open_set.hold_out(COUNTS, test, min_test=100, most=1.0)
     assert open_set.hold_out(COUNTS, test, n=1, min_test=100) == ["Agaricia"]
     many = {f"genus {i}": 300 for i in range(30)}
@@ -167,6 +173,7 @@ def test_a_threshold_keeps_what_it_says():
     at = open_set.threshold(score, wrong, risk=0.1)
     assert wrong[score >= at].mean() <= 0.1 < wrong[score >= at - 0.01].mean()
     assert open_set.threshold([1.0, 2.0], [True, True], risk=0.5) == np.inf
+    assert open_set.threshold(score[:40], np.zeros(40, bool), risk=0.5) == np.inf  # 40 points are too few to promise it
     assert open_set.threshold([1.0, 1.0, 0.0], keep=0.5) == 1  # equal scores are accepted together
 
 
@@ -183,12 +190,41 @@ def test_thresholds_of_validation_are_tried_on_the_test_part(runs):
     assert found["validation"] == (validation["y_true"] != "C").sum()
 
 
-def test_table_6_stands_beside_with_its_energy_row_turned(runs):
+def test_table_6_stands_beside_and_what_a_forgotten_sign_gives(runs):
     table, annotations = runs
-    measured = open_set.bootstrap(table[table["run_id"] == "m.open-S4-S4"], annotations, n=20)
-    beside = open_set.beside(measured).set_index(["score", "metric"])
+    first = open_set.with_scores(table[table["run_id"] == "m.open-S4-S4"])
+    turned = open_set.evaluate(open_set.is_known(first), -first["known:energy"])
+    beside = open_set.beside(open_set.bootstrap(first, annotations, n=20), turned).set_index(["score", "metric"])
     assert beside.at[("mls", "auroc"), "published"] == 0.8361
     assert beside.at[("energy", "auroc"), "published"] == 0.1616
-    turned = beside.loc[("energy, sign reversed", "auroc")]
-    assert turned["published"] == pytest.approx(0.8384) and turned["value"] == beside.at[("energy", "auroc"), "value"]
-    assert turned["difference"] == pytest.approx(turned["value"] - 0.8384)
+    assert beside.at[("energy, sign reversed", "auroc"), "value"] == pytest.approx(
+        1 - beside.at[("energy", "auroc"), "value"]
+    )
+    assert beside.at[("energy, sign reversed", "fpr_at_95_tpr"), "published"] == 0.9902
+    assert beside.loc["energy, sign reversed", "difference"].notna().all()
+    bare = first.drop(columns=["known:mls", "known:energy"])
+    assert set(open_set.beside(open_set.bootstrap(bare, annotations, n=5), {})["score"]) == {"msp"}
+
+
+def test_one_photo_has_no_interval(runs):
+    table, annotations = runs
+    first = table[table["run_id"] == "m.open-S4-S4"]
+    one = annotations.assign(image="the same")
+    assert open_set.bootstrap(first, one, n=5)["ci_low"].isna().all()
+    assert open_set.risk_coverage(first, one, n=5)["ci_high"].isna().all()
+
+
+def test_points_are_believed_or_sent_to_a_person(runs):
+    first = runs[0].query("run_id == 'm.open-S4-S4'")
+    found = open_set.accept(first, "mls", 1.0)
+    assert len(found) == len(first) and found["known:mls"].is_monotonic_increasing
+    assert (found["accepted"] == (found["known:mls"] >= 1.0)).all() and 0 < found["accepted"].mean() < 1
+    with pytest.raises(ReefcoreError, match="a point has no score knn"):
+        open_set.accept(first, "knn", 0.0)
+
+
+def test_thresholds_need_validation_points_of_known_classes(runs):
+    table, annotations = runs
+    first = table[table["run_id"] == "m.open-S4-S4"]
+    with pytest.raises(ReefcoreError, match="no validation points of known classes"):
+        open_set.thresholds(first[first["y_true"] == "C"], first, annotations)

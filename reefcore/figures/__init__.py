@@ -13,6 +13,7 @@ from reefcore.figures.charts import (
 from reefcore.figures.colours import colour_neighbours, resolution_scatter, source_colours, source_densities
 from reefcore.figures.few_shot import label_curves
 from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
+from reefcore.figures.open_set import known_unknown, risk_coverage
 from reefcore.figures.results import class_weights, forest, learning, matrices, results_table
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
@@ -33,6 +34,7 @@ __all__ = [
     "forest",
     "funnel",
     "kept_again",
+    "known_unknown",
     "label_curves",
     "learning",
     "long_tail",
@@ -42,6 +44,7 @@ __all__ = [
     "prompt_sets",
     "resolution_scatter",
     "results_table",
+    "risk_coverage",
     "show",
     "show_table",
     "site_panels",

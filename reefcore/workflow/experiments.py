@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 AT_ONCE = 512  # patches in memory at a time, at the size in which they are kept
 MOST_NEIGHBOURS = 20_000  # training points whose features are kept for the kNN score
-OPEN = {"recipes", "train_sets", "classes", "min_test", "most"}
+OPEN = {"recipes", "train_sets", "classes", "min_test", "min_train", "most"}
 FEW = {"settings", "tunings", "epochs", "shots", "repeats", "tuned_repeats", "tuned_shots"}
 TEXTURE_SIDE = 32  # pixels to which patches are reduced for it
 
@@ -283,7 +283,7 @@ def _open(name: str, recipe: str, train_set: str, profile: Profile, folder: Path
         return labels[(splits["scheme"] == scheme) & (splits["part"] == part)].value_counts()
 
     # The paper chooses on Train-S4 and Test-S3&S4; a run within sources leaves out the same classes.
-    options = {key: profile.open_set[key] for key in ("min_test", "most") if key in profile.open_set}
+    options = {key: profile.open_set[key] for key in ("min_test", "min_train", "most") if key in profile.open_set}
     without = open_set.hold_out(
         counts("S4", "train"), counts("S4", "test"), profile.open_set.get("classes", 8), seed=profile.seed, **options
     )
