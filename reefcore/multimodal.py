@@ -8,51 +8,39 @@ from __future__ import annotations
 
 import difflib
 import io
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from reefcore import descriptions as described
-from reefcore.chat import Budget, Question, ask_all, short_hash
+from reefcore import prompts
+from reefcore.chat import Question, ask_all, short_hash
 from reefcore.errors import ReefcoreError
 from reefcore.tables import validate
 
 NO_ANSWER = "no valid answer"
 REFUSAL = re.compile(r"\b(unknown|unsure|not sure|unable|sorry|can ?not|can['’]t|none of)\b", re.IGNORECASE)
 ANSWER_KEYS = ("answer", "genus", "class", "label", "prediction", "name")
-MARKED = re.compile(rf"\b(?:{'|'.join(ANSWER_KEYS)})\b\W*(?:is\b)?(?P<said>[^\n]*)", re.IGNORECASE)
+MARKED = re.compile(rf"\b(?:{'|'.join(ANSWER_KEYS)})\b\W*(?:is\b)?(?P<said>[^\n,.;}}]*)", re.IGNORECASE)
 ALIKE = 0.85  # of difflib: a word that is counted as a misspelt name
 ABOUT_THE_QUESTION = ("side", "instruction", "shuffle")  # settings of a recipe that are not the server's
-
-
-class Asked(NamedTuple):
-    """What `ask` gives: predictions, a table of one row of counts, and the points without a valid answer."""
-
-    predictions: pd.DataFrame
-    counts: pd.DataFrame
-    listed: pd.DataFrame  # annotation_id, reason, answer
 
 
 def ask(
     recipe,
     client,
-    patches: np.ndarray,
+    patches: Iterable[np.ndarray],
     points: pd.DataFrame,
     classes: Sequence[str],
     prompt_set: str,
     answers_file: str | Path,
-    test: str,
     descriptions: pd.DataFrame | None = None,
     seed: int = 0,
-    budget: Budget | None = None,
-    parallel: int = 4,
-    again: bool = False,
-) -> Asked:
+    **options,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Ask a model for the class of each patch.
 
     The classes of a question stand in an order drawn for each point, so that a model that likes the first is not
@@ -61,76 +49,79 @@ def ask(
     Parameters
     ----------
     recipe : reefcore.recipes.zero_shot.ZeroShot
-        Its ``name``, ``points`` (at most so many are drawn; 0: all) and ``settings``: ``side`` (pixels of the image
-        that is sent as PNG; default 224), ``instruction`` (default ``chat_genus``), ``shuffle``; the others are sent.
+        Its ``name`` and ``settings``: ``side`` (pixels of the image that is sent as PNG; default 224), ``instruction``
+        (default ``chat_genus``), ``shuffle``; the others are sent.
     client : reefcore.chat.Server or Local
-    patches : uint8 ndarray, shape (n, s, s, 3)
-    points : DataFrame, n rows
-        ``annotation_id`` and ``label`` of each patch.
+    patches : iterable of uint8 ndarray, shape (s, s, 3)
+        One for each point; taken as they are needed.
+    points : DataFrame
+        ``annotation_id``, ``label`` and ``test`` (the test set); a point of two test sets is asked once.
     classes : sequence of str
     prompt_set : str
         ``name``: the names alone; any other: a set of descriptions, which follow the names.
     answers_file : path
         Every answer is kept there as it comes; the same call goes on from there.
-    test : str
-        The test set, for the run id ``<recipe>.<prompt set>-zero-<test>``.
     descriptions : DataFrame, optional
-        A table of descriptions; by default those shipped.
+        A table of descriptions beside those shipped.
     seed : int
-        Draws the points and the order of the classes.
-    budget, parallel, again
-        As of `reefcore.chat.ask_all`.
+        Draws the order of the classes.
+    **options
+        ``budget``, ``parallel`` and ``again`` of `reefcore.chat.ask_all`.
 
     Returns
     -------
-    Asked
-        Predictions have a column ``reason``: how the answer was read. An answer that names no class, and a question
-        that failed, predicts ``no valid answer``.
+    predictions : DataFrame
+        Of runs ``<recipe>.<prompt set>-zero-<test>``, with the columns ``reason`` (how the answer was read, see `parse`,
+        or ``failed``) and ``answer`` (as it came, or why none did). An answer that names no class, and a question that
+        failed, predicts ``no valid answer``.
+    counts : DataFrame
+        One row: those of `reefcore.chat.ask_all`, ``valid``, ``no valid answer`` and ``reasons`` (of answers without a
+        class).
 
     Raises
     ------
     ReefcoreError
         Where a class has no description, the patches are not those of the points, or asking had to stop.
     """
-    if len(patches) != len(points) or len(points) == 0:
-        raise ReefcoreError(f"{len(patches)} patches for {len(points)} points", do="give one patch for each point")
     own = {"side": 224, "instruction": "chat_genus", "shuffle": True} | recipe.settings
     sent = {key: value for key, value in own.items() if key not in ABOUT_THE_QUESTION}
-    texts = {} if prompt_set == "name" else described.of(classes, prompt_set, descriptions)
-    lines = [f"- {name}: {texts[name]}" if name in texts else f"- {name}" for name in classes]
-    chosen = np.arange(len(points))
-    if 0 < recipe.points < len(points):
-        chosen = np.sort(np.random.default_rng(seed).choice(len(points), recipe.points, replace=False))
-    points = points.iloc[chosen].reset_index(drop=True)
+    texts = {} if prompt_set == "name" else prompts.description(classes, prompt_set, descriptions)
+    lines = [f"- {name}: {texts[name]}" if texts else f"- {name}" for name in classes]
 
     def questions():
-        for row, annotation_id in zip(chosen, points["annotation_id"], strict=True):
+        left = iter(patches)
+        for annotation_id in points["annotation_id"]:
+            if (patch := next(left, None)) is None:
+                raise ReefcoreError(f"there are fewer patches than the {len(points)} points", do="give one for each")
             order = np.random.default_rng(int(short_hash(f"{seed} {annotation_id}"), 16)).permutation(len(lines))
             listing = "\n".join(lines[i] for i in (order if own["shuffle"] else range(len(lines))))
             text, name = described.prompt(own["instruction"], classes=listing)
-            yield Question(annotation_id, f"{name} {prompt_set}", text, png(patches[row], own["side"]))
+            yield Question(annotation_id, f"{name} {prompt_set}", text, png(patch, own["side"]))
 
-    answers, counts = ask_all(client, questions(), answers_file, sent, budget, parallel, again)
-    read = [
-        parse(answer.text, classes, answer.finish) if not answer.error else (NO_ANSWER, "failed") for answer in answers
-    ]
+    answers, counts = ask_all(client, questions(), answers_file, sent, **options)
+    read = [(NO_ANSWER, "failed") if a.error else parse(a.text, classes, a.finish) for a in answers]
     table = pd.DataFrame(
         {
-            "run_id": f"{recipe.name}.{prompt_set}-zero-{test}",
-            "annotation_id": points["annotation_id"],
-            "y_true": points["label"],
+            "run_id": [f"{recipe.name}.{prompt_set}-zero-{test}" for test in points["test"]],
+            "annotation_id": points["annotation_id"].to_numpy(),
+            "y_true": points["label"].to_numpy(),
             "y_pred": [name for name, _ in read],
             "reason": [reason for _, reason in read],
+            "answer": [answer.error or answer.text for answer in answers],
         }
     )
     invalid = table["y_pred"] == NO_ANSWER
-    listed = table.loc[invalid, ["annotation_id", "reason"]]
-    listed = listed.assign(answer=[answers[i].error or answers[i].text for i in listed.index]).reset_index(drop=True)
     reasons = table.loc[invalid, "reason"].value_counts().sort_index()
-    row = {"run_id": table["run_id"].iloc[0], "model": client.model, **counts, "valid": int((~invalid).sum())}
+    row = {
+        "recipe": recipe.name,
+        "prompts": prompt_set,
+        "model": client.model,
+        **counts,
+        "valid": int((~invalid).sum()),
+    }
     row |= {NO_ANSWER: int(invalid.sum()) - counts["failed"]}
     row |= {"reasons": "; ".join(f"{reason}: {count}" for reason, count in reasons.items())}
-    return Asked(validate(table, "predictions", answers_file), pd.DataFrame([row]), listed)
+    return validate(table, "predictions", answers_file), pd.DataFrame([row])
 
 
 def png(patch: np.ndarray, side: int) -> bytes:
@@ -151,7 +142,7 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
     Case, punctuation, Markdown, quotes, JSON and what stands between ``<think>`` tags do not matter. A class counts
     where its whole name stands, unless "not" comes right before it. Where several are named, the one that is named as the
     answer counts: alone on the only line that is nothing but a name, or alone after the last "answer:", "genus is" and
-    the like. A misspelt name is not a valid answer: genera differ by few letters.
+    the like, up to the next comma or stop. A misspelt name is not a valid answer: genera differ by few letters.
 
     Returns
     -------
@@ -172,7 +163,6 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
     text = re.sub(r"<think>.*?(</think>|$)", "", text, flags=re.DOTALL).strip()
     if not re.search(r"\w", text):
         return NO_ANSWER, "cut off" if finish == "length" else "empty"
-    text = _of_json(text)
     found = named(text)
     bare = [line for line in (re.sub(r"[\W_]+", " ", line).strip() for line in text.splitlines()) if line]
     alone = [spelled[line.casefold()] for line in bare if line.casefold() in spelled]
@@ -188,16 +178,3 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
     if REFUSAL.search(text):
         return NO_ANSWER, "refused"
     return NO_ANSWER, "cut off" if finish == "length" else "other"
-
-
-def _of_json(text: str) -> str:
-    """Return the answer's value where the text is a JSON object that has one, else the text."""
-    inside = re.sub(r"^```\w*\s*|\s*```$", "", text)
-    try:
-        value = json.loads(inside)
-    except ValueError:
-        return text
-    if isinstance(value, dict):
-        by_key = {key.casefold(): item for key, item in value.items()}
-        value = next((by_key[key] for key in ANSWER_KEYS if isinstance(by_key.get(key), str)), None)
-    return value if isinstance(value, str) else text
