@@ -261,3 +261,29 @@ def _describe(asked, notes, client, answers_file, set_name, options) -> pd.DataF
 def _sentence(text: str) -> str:
     text = re.sub(r"<think>.*?(</think>|$)", "", text, flags=re.DOTALL)
     return " ".join(text.split()).strip("\"'“”‘’*` ")
+
+
+def alike(table: pd.DataFrame) -> pd.DataFrame:
+    """Measure how alike the descriptions of a set are: what is said of every class tells none apart.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A table of descriptions.
+
+    Returns
+    -------
+    DataFrame
+        ``set``, ``taxa``, ``words`` (mean number), ``shared`` (mean over pairs of taxa of the words that both texts
+        have, as a share of those that either has; the name of the taxon left out), ``distinct`` (different texts).
+    """
+    rows = []
+    for name, part in table.groupby("set", sort=False):
+        words = [
+            set(re.findall(r"[a-z]+", text.casefold())) - {taxon.casefold()}
+            for taxon, text in part[["taxon", "text"]].itertuples(index=False)
+        ]
+        pairs = [len(a & b) / len(a | b) for i, a in enumerate(words) for b in words[:i]]
+        shared = sum(pairs) / len(pairs) if pairs else float("nan")
+        rows.append((name, len(part), part["words"].mean(), shared, part["text"].nunique()))
+    return pd.DataFrame(rows, columns=["set", "taxa", "words", "shared", "distinct"])

@@ -83,19 +83,16 @@ def ask(
     ReefcoreError
         Where a class has no description, the patches are not those of the points, or asking had to stop.
     """
-    own = {"side": 224, "instruction": "chat_genus", "shuffle": True} | recipe.settings
+    own = _settings(recipe)
     sent = {key: value for key, value in own.items() if key not in ABOUT_THE_QUESTION}
     texts = {} if prompt_set == "name" else prompts.description(classes, prompt_set, descriptions)
-    lines = [f"- {name}: {texts[name]}" if texts else f"- {name}" for name in classes]
 
     def questions():
         left = iter(patches)
         for annotation_id in points["annotation_id"]:
             if (patch := next(left, None)) is None:
                 raise ReefcoreError(f"there are fewer patches than the {len(points)} points", do="give one for each")
-            order = np.random.default_rng(int(short_hash(f"{seed} {annotation_id}"), 16)).permutation(len(lines))
-            listing = "\n".join(lines[i] for i in (order if own["shuffle"] else range(len(lines))))
-            text, name = described.prompt(own["instruction"], classes=listing)
+            text, name = question(recipe, annotation_id, classes, texts, seed)
             yield Question(annotation_id, f"{name} {prompt_set}", text, png(patch, own["side"]))
 
     answers, counts = ask_all(client, questions(), answers_file, sent, **options)
@@ -124,6 +121,34 @@ def ask(
     return validate(table, "predictions", answers_file), pd.DataFrame([row])
 
 
+def _settings(recipe) -> dict:
+    return {"side": 224, "instruction": "chat_genus", "shuffle": True} | recipe.settings
+
+
+def question(recipe, annotation_id: str, classes: Sequence[str], texts: dict[str, str], seed: int = 0) -> tuple:
+    """Write the question about one point.
+
+    Parameters
+    ----------
+    recipe, seed : see `ask`
+    annotation_id : str
+        Draws the order of the classes, with the seed.
+    classes : sequence of str
+    texts : dict of str
+        A description of each class; empty for names alone.
+
+    Returns
+    -------
+    text, prompt : str
+        The question, and the name and hash of the prompt it was made of.
+    """
+    own = _settings(recipe)
+    lines = [f"- {name}: {texts[name]}" if texts else f"- {name}" for name in classes]
+    order = np.random.default_rng(int(short_hash(f"{seed} {annotation_id}"), 16)).permutation(len(lines))
+    listing = "\n".join(lines[i] for i in (order if own["shuffle"] else range(len(lines))))
+    return described.prompt(own["instruction"], classes=listing)
+
+
 def png(patch: np.ndarray, side: int) -> bytes:
     """Encode a patch, uint8 (s, s, 3), as a PNG of `side` pixels a side (bicubic)."""
     from PIL import Image
@@ -140,17 +165,17 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
     """Read the class out of an answer.
 
     Case, punctuation, Markdown, quotes, JSON and what stands between ``<think>`` tags do not matter. A class counts
-    where its whole name stands, unless "not" comes right before it. Where several are named, the one that is named as the
-    answer counts: alone on the only line that is nothing but a name, or alone after the last "answer:", "genus is" and
-    the like, up to the next comma or stop. A misspelt name is not a valid answer: genera differ by few letters.
+    where its whole name stands, unless "not" comes right before it. Where several are named, the one that is named as
+    the answer counts: alone on the only line that is nothing but a name, or alone after the last "answer:", "genus is"
+    and the like, up to the next comma or stop. A misspelt name is not a valid answer: genera differ by few letters.
 
     Returns
     -------
     class_name : str
         One of `classes`, or ``no valid answer``.
     reason : str
-        ``name`` (nothing but the name), ``named`` (in a sentence), ``marked`` (of several, as the answer); or ``empty``,
-        ``cut off``, ``several``, ``misspelt``, ``refused``, ``other``.
+        ``name`` (nothing but the name), ``named`` (in a sentence), ``marked`` (of several, as the answer); or
+        ``empty``, ``cut off``, ``several``, ``misspelt``, ``refused``, ``other``.
     """
     spelled = {name.casefold(): name for name in classes}
     names = sorted(spelled, key=len, reverse=True)  # a species before its genus
