@@ -288,8 +288,8 @@ class Local:
             said = " ".join(str(error).split())[:240]
             raise ReefcoreError(
                 f"the model {source} cannot be loaded ({said})",
-                do=f"where there is a network, run `hf download {source}`, or name a folder with its weights, processor "
-                "and chat template",
+                do=f"where there is a network, run `hf download {source}`, or name a folder with its weights, "
+                "processor and chat template",
             ) from error
 
     def __repr__(self) -> str:
@@ -380,8 +380,9 @@ def ask_all(
     answers : list of Answer
         In the order of the questions. Failed ones have an ``error``.
     counts : dict
-        ``questions``, ``asked`` (now, each once), ``from_cache``, ``failed``, ``requests`` (now, with tries), tokens and
-        ``cost`` (None without prices) of all answers, ``lines_dropped`` of the file (half-written when a run was ended).
+        ``questions``, ``asked`` (now, each once), ``from_cache``, ``failed``, ``requests`` (now, with tries), tokens
+        and ``cost`` (None without prices) of all answers, ``lines_dropped`` of the file (half-written when a run was
+        ended).
 
     Raises
     ------

@@ -151,7 +151,7 @@ def test_the_image_is_part_of_the_question(tmp_path):
 )
 def test_a_budget_stops_cleanly_and_the_next_run_goes_on(budget, sent, tmp_path):
     with serve("yes") as server:
-        with pytest.raises(ReefcoreError, match="is used up: 3 of 5 questions are answered.*raise the limit"):
+        with pytest.raises(ReefcoreError, match=r"is used up: 3 of 5 questions are answered.*raise the limit"):
             chat.ask_all(client(server), questions(5), tmp_path / "a.jsonl", None, chat.Budget(**budget), 1)
         assert len(server.requests) == sent
         prices = {"input_price": 1e6, "output_price": 1e5}
@@ -234,7 +234,7 @@ chat.ask_all(chat.Server("m"), q, sys.argv[1], parallel=1)
 
 
 def test_the_environment_says_which_client(monkeypatch):
-    with pytest.raises(ReefcoreError, match="REEFCORE_CHAT_URL.*REEFCORE_CHAT_KEY.*REEFCORE_CHAT_LOCAL=1"):
+    with pytest.raises(ReefcoreError, match=r"REEFCORE_CHAT_URL.*REEFCORE_CHAT_KEY.*REEFCORE_CHAT_LOCAL=1"):
         chat.client("m")
     with pytest.raises(ReefcoreError, match="no chat server is named"):
         chat.Server("m", "localhost")
@@ -242,5 +242,5 @@ def test_the_environment_says_which_client(monkeypatch):
     assert repr(chat.client("m")) == "Server('m' at h.example)"
     monkeypatch.delenv("REEFCORE_CHAT_URL")
     monkeypatch.setenv("REEFCORE_CHAT_LOCAL", "1")
-    with pytest.raises(ReefcoreError, match="the model /no/such cannot be loaded .*hf download"):
+    with pytest.raises(ReefcoreError, match=r"the model /no/such cannot be loaded .*hf download"):
         chat.client("/no/such")
