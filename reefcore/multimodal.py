@@ -72,8 +72,8 @@ def ask(
     -------
     predictions : DataFrame
         Of runs ``<recipe>.<prompt set>-zero-<test>``, with the columns ``reason`` (how the answer was read, see
-        `parse`, or ``failed``) and ``answer`` (as it came, or why none did). An answer that names no class, and a question that
-        failed, predicts ``no valid answer``.
+        `parse`, or ``failed``) and ``answer`` (as it came, or why none did). An answer that names no class, and a
+        question that failed, predicts ``no valid answer``.
     counts : DataFrame
         One row: those of `reefcore.chat.ask_all`, ``valid``, ``no valid answer`` and ``reasons`` (of answers without a
         class).

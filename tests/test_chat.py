@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from chat_server import reply, serve
 
 from reefcore import chat
 from reefcore.errors import ReefcoreError
-from tests.chat_server import reply, serve
 
 KEY = "sk-secret-4711"
 
