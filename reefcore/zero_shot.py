@@ -24,7 +24,7 @@ NAMES |= {"W": "new site"}
 
 def parts(run_ids: pd.Series) -> pd.DataFrame:
     """Split run ids into ``recipe``, ``prompts`` (empty where there is none) and ``test``."""
-    found = run_parts(run_ids)
+    found = run_parts(run_ids.astype("str"))
     names = found["recipe"].str.rpartition(".")
     whole = names[0] == ""
     return pd.DataFrame(
