@@ -13,7 +13,7 @@ import pytest
 
 from reefcore import chat
 from reefcore.errors import ReefcoreError
-from tests.chat_server import reply, serve
+from chat_server import reply, serve
 
 KEY = "sk-secret-4711"
 
