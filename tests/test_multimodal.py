@@ -36,7 +36,6 @@ CLASSES = ["Acropora", "Porites", "Pocillopora", "Galaxea", "Pavona"]
         ("Unknown", None, "refused"),
         ("I'm sorry, I can't tell.", None, "refused"),
         ("Fungia", None, "other"),
-        ("Poritesella", None, "misspelt"),
         (" . ", None, "empty"),
         ("", None, "empty"),
     ],
