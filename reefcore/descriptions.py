@@ -164,9 +164,9 @@ def from_texts(
 def passages(sources: str | Path | Iterable[str | Path], taxa: Sequence[str], most_words: int = 1500) -> pd.DataFrame:
     """Find what texts say of taxa.
 
-    Paragraphs are set apart by empty lines. A heading is a line of Markdown with ``#``, or a paragraph of one line of at
-    most 6 words without a full stop. Everything below a heading that names the taxon, up to the next one, is about it,
-    and so is every other paragraph that names it. A name counts as a whole word, in any case; abbreviations do not.
+    Paragraphs are set apart by empty lines. A heading is a line of Markdown with ``#``, or a paragraph of one line of
+    at most 6 words without a full stop. Everything below a heading that names the taxon, up to the next one, is about
+    it, and so is every other paragraph that names it. A name counts as a whole word, in any case; abbreviations do not.
 
     Returns
     -------

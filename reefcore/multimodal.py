@@ -71,9 +71,9 @@ def ask(
     Returns
     -------
     predictions : DataFrame
-        Of runs ``<recipe>.<prompt set>-zero-<test>``, with the columns ``reason`` (how the answer was read, see `parse`,
-        or ``failed``) and ``answer`` (as it came, or why none did). An answer that names no class, and a question that
-        failed, predicts ``no valid answer``.
+        Of runs ``<recipe>.<prompt set>-zero-<test>``, with the columns ``reason`` (how the answer was read, see
+        `parse`, or ``failed``) and ``answer`` (as it came, or why none did). An answer that names no class, and a
+        question that failed, predicts ``no valid answer``.
     counts : DataFrame
         One row: those of `reefcore.chat.ask_all`, ``valid``, ``no valid answer`` and ``reasons`` (of answers without a
         class).
@@ -140,8 +140,8 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
     """Read the class out of an answer.
 
     Case, punctuation, Markdown, quotes, JSON and what stands between ``<think>`` tags do not matter. A class counts
-    where its whole name stands, unless "not" comes right before it. Where several are named, the one that is named as the
-    answer counts: alone on the only line that is nothing but a name, or alone after the last "answer:", "genus is" and
+    where its whole name stands, unless "not" comes right before it. Where several are named, the one that is named as
+    the answer counts: alone on the only line that is nothing but a name, or alone after the last "answer:", "genus is" and
     the like, up to the next comma or stop. A misspelt name is not a valid answer: genera differ by few letters.
 
     Returns
@@ -149,8 +149,8 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
     class_name : str
         One of `classes`, or ``no valid answer``.
     reason : str
-        ``name`` (nothing but the name), ``named`` (in a sentence), ``marked`` (of several, as the answer); or ``empty``,
-        ``cut off``, ``several``, ``misspelt``, ``refused``, ``other``.
+        ``name`` (nothing but the name), ``named`` (in a sentence), ``marked`` (of several, as the answer); or
+        ``empty``, ``cut off``, ``several``, ``misspelt``, ``refused``, ``other``.
     """
     spelled = {name.casefold(): name for name in classes}
     names = sorted(spelled, key=len, reverse=True)  # a species before its genus

@@ -216,7 +216,9 @@ q = [chat.Question(f"p{i}", "test", f"question {i}") for i in range(12)]
 chat.ask_all(chat.Server("m"), q, sys.argv[1], parallel=1)
 """
     file = tmp_path / "a.jsonl"
-    with serve(lambda text, n: time.sleep(0.05 if n < 5 else 0.0) or (time.sleep(1) if n == 5 else 0) or text) as server:
+    with serve(
+        lambda text, n: time.sleep(0.05 if n < 5 else 0.0) or (time.sleep(1) if n == 5 else 0) or text
+    ) as server:
         run = [sys.executable, "-c", program, str(file)]
         env = os.environ | {"REEFCORE_CHAT_URL": server.url, "PYTHONPATH": str(Path(chat.__file__).parents[1])}
         process = subprocess.Popen(run, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
