@@ -141,8 +141,8 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
 
     Case, punctuation, Markdown, quotes, JSON and what stands between ``<think>`` tags do not matter. A class counts
     where its whole name stands, unless "not" comes right before it. Where several are named, the one that is named as
-    the answer counts: alone on the only line that is nothing but a name, or alone after the last "answer:", "genus is" and
-    the like, up to the next comma or stop. A misspelt name is not a valid answer: genera differ by few letters.
+    the answer counts: alone on the only line that is nothing but a name, or alone after the last "answer:", "genus is"
+    and the like, up to the next comma or stop. A misspelt name is not a valid answer: genera differ by few letters.
 
     Returns
     -------

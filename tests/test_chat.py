@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chat_server import reply, serve
 
 from reefcore import chat
 from reefcore.errors import ReefcoreError
-from chat_server import reply, serve
 
 KEY = "sk-secret-4711"
 
@@ -83,7 +83,8 @@ def test_a_wrong_key_or_model_stops_at_once_and_the_key_is_not_repeated(status, 
     with serve((status, json.dumps({"error": f"bad key {KEY}"}).encode(), {})) as server:
         with pytest.raises(ReefcoreError, match=f"(?s)status {status}.*0 of 20 questions.*") as raised:
             chat.ask_all(client(server), questions(20), tmp_path / "a.jsonl", parallel=1)
-        assert len(server.requests) == 1 and advice in str(raised.value) and KEY not in str(raised.value)
+        assert len(server.requests) == 1 and advice in str(raised.value)
+        assert "bad key ***" in str(raised.value) and KEY not in str(raised.value)
 
 
 def test_one_refused_question_is_a_failure_that_does_not_stop_the_rest_and_can_be_asked_again(tmp_path):
@@ -152,7 +153,7 @@ def test_the_image_is_part_of_the_question(tmp_path):
 )
 def test_a_budget_stops_cleanly_and_the_next_run_goes_on(budget, sent, tmp_path):
     with serve("yes") as server:
-        with pytest.raises(ReefcoreError, match="is used up: 3 of 5 questions are answered.*raise the limit"):
+        with pytest.raises(ReefcoreError, match=r"is used up: 3 of 5 questions are answered.*raise the limit"):
             chat.ask_all(client(server), questions(5), tmp_path / "a.jsonl", None, chat.Budget(**budget), 1)
         assert len(server.requests) == sent
         prices = {"input_price": 1e6, "output_price": 1e5}
@@ -235,7 +236,7 @@ chat.ask_all(chat.Server("m"), q, sys.argv[1], parallel=1)
 
 
 def test_the_environment_says_which_client(monkeypatch):
-    with pytest.raises(ReefcoreError, match="REEFCORE_CHAT_URL.*REEFCORE_CHAT_KEY.*REEFCORE_CHAT_LOCAL=1"):
+    with pytest.raises(ReefcoreError, match=r"REEFCORE_CHAT_URL.*REEFCORE_CHAT_KEY.*REEFCORE_CHAT_LOCAL=1"):
         chat.client("m")
     with pytest.raises(ReefcoreError, match="no chat server is named"):
         chat.Server("m", "localhost")
@@ -243,7 +244,7 @@ def test_the_environment_says_which_client(monkeypatch):
     assert repr(chat.client("m")) == "Server('m' at h.example)"
     monkeypatch.delenv("REEFCORE_CHAT_URL")
     monkeypatch.setenv("REEFCORE_CHAT_LOCAL", "1")
-    with pytest.raises(ReefcoreError, match="the model /no/such cannot be loaded .*hf download"):
+    with pytest.raises(ReefcoreError, match=r"the model /no/such cannot be loaded .*hf download"):
         chat.client("/no/such")
 
 

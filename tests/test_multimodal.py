@@ -147,7 +147,7 @@ def test_the_zero_shot_step_asks_a_chat_model(recipe, tmp_path, monkeypatch, cap
     profile = SimpleNamespace(seed=0, shards=False, descriptions="", name="test", kind="sample")
     monkeypatch.delenv("REEFCORE_CHAT_URL", raising=False)
     monkeypatch.delenv("REEFCORE_CHAT_LOCAL", raising=False)
-    with pytest.raises(ReefcoreError, match="REEFCORE_CHAT_URL.*REEFCORE_CHAT_LOCAL=1"):
+    with pytest.raises(ReefcoreError, match=r"REEFCORE_CHAT_URL.*REEFCORE_CHAT_LOCAL=1"):
         experiments._ask(recipe, profile, folder, 1)
     with serve("Porites") as server, caplog.at_level(logging.WARNING):
         monkeypatch.setenv("REEFCORE_CHAT_URL", server.url)
