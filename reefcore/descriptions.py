@@ -281,10 +281,10 @@ def alike(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for name, part in table.groupby("set", sort=False):
         words = [
-            set(re.findall(r"[a-z]+", text.casefold())) - {taxon.casefold()}
+            set(re.findall(r"[^\W\d_]+", text.casefold())) - set(taxon.casefold().split())
             for taxon, text in part[["taxon", "text"]].itertuples(index=False)
         ]
-        pairs = [len(a & b) / len(a | b) for i, a in enumerate(words) for b in words[:i]]
+        pairs = [len(a & b) / len(a | b) for i, a in enumerate(words) for b in words[:i] if a | b]
         shared = sum(pairs) / len(pairs) if pairs else float("nan")
         rows.append((name, len(part), part["words"].mean(), shared, part["text"].nunique()))
     return pd.DataFrame(rows, columns=["set", "taxa", "words", "shared", "distinct"])
