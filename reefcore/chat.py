@@ -23,7 +23,9 @@ from urllib.parse import urlsplit
 from reefcore.errors import ReefcoreError
 
 URL = "REEFCORE_CHAT_URL"
+LOCAL = "local"  # what stands there where the model runs on this machine
 LONGEST_WAIT = 120  # seconds that a server may ask us to wait; one that asks for more has closed for today
+INSTALL = "install reefcore with its extra language"
 LARGEST = 2**20  # bytes of an answer; a server that sends more is not answering
 THIS_QUESTION = (400, 413, 422)  # statuses that are about one question; every other 4xx is about all of them
 AGAIN = (408, 409, 429)  # and every 5xx
@@ -118,12 +120,15 @@ class Server:
         back_off: float = 1.0,
         per_minute: int = 0,
     ):
-        import openai
-
+        try:
+            import openai
+        except ImportError:
+            raise ReefcoreError("the package openai is missing", do=INSTALL) from None
         url = url or os.environ.get(URL, "")
         if urlsplit(url).scheme not in ("http", "https"):
             raise ReefcoreError(
-                "no chat server is named", do=f"put its address, as http://localhost:8000/v1, into {URL}"
+                "no chat server is named",
+                do=f"put its address, as http://localhost:8000/v1, into {URL}, or the word {LOCAL} to run the model here",
             )
         self.model, self.host, self.key_variable = model, urlsplit(url).hostname, key_variable
         self._timeout, self._tries, self._back_off, self._per_minute = timeout, tries, back_off, per_minute
@@ -263,10 +268,12 @@ class Local:
     """
 
     def __init__(self, source: str | Path):
-        import torch
-        from transformers import AutoModelForImageTextToText, AutoProcessor
-
-        self.model = Path(source).name if Path(source).is_dir() else str(source)
+        try:
+            import torch
+            from transformers import AutoModelForImageTextToText, AutoProcessor
+        except ImportError as error:
+            raise ReefcoreError(f"the package {error.name} is missing", do=f"{INSTALL}, and its extra train") from None
+        self.model = str(source)
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
         self._lock = threading.Lock()
         try:
@@ -279,6 +286,9 @@ class Local:
                 do=f"where there is a network, run `hf download {source}`, or name a folder with its weights, processor "
                 "and chat template",
             ) from error
+        if Path(source).is_dir():  # two trainings of one folder's name must not share their answers
+            seen = b"".join(value.flatten()[:64].float().cpu().numpy().tobytes() for value in self._model.parameters())
+            self.model = f"{Path(source).resolve().name} {short_hash(seen)}"
 
     def __repr__(self) -> str:
         return f"Local({self.model!r})"
@@ -315,6 +325,11 @@ class Local:
             "length" if len(written) >= most else "stop",
             seconds=round(time.monotonic() - start, 3),
         )
+
+
+def client(model: str) -> Server | Local:
+    """Give the client for a model: where ``REEFCORE_CHAT_URL`` says, or on this machine where it says ``local``."""
+    return Local(model) if os.environ.get(URL, "").strip() == LOCAL else Server(model)
 
 
 def ask_all(
@@ -370,6 +385,8 @@ def ask_all(
 
     def before() -> None:
         with lock:
+            if stop:
+                raise UsedUp(stop)
             for name, unit in (("requests", "requests"), ("tokens", "tokens"), ("cost", "(cost)")):
                 if (limit := getattr(budget, name)) and used[name] >= limit:
                     raise UsedUp(f"the budget of {limit:g} {unit} is used up")
@@ -380,8 +397,12 @@ def ask_all(
 
     order, waiting, asked, streak, stop = [], {}, set(), 0, None
     parallel = 1 if isinstance(client, Local) else parallel
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab", buffering=0) as file, ThreadPoolExecutor(parallel) as pool:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = path.open("ab", buffering=0)
+    except OSError as error:
+        raise ReefcoreError(f"answers cannot be kept here ({error.strerror})", path, "name another file") from None
+    with opened as file, ThreadPoolExecutor(parallel) as pool:
 
         def collect(done: Iterable[Future]) -> None:
             nonlocal streak, stop
@@ -408,16 +429,21 @@ def ask_all(
                 if streak >= patience:
                     stop = stop or f"{client!r}: {streak} questions in a row failed ({answer.error})"
 
-        for question in questions:
-            digest = _digest(client.model, settings, question)
-            order.append(digest)
-            if digest in cached or stop:
-                continue
-            cached.add(digest)
-            waiting[pool.submit(work, question)] = (question, digest)
-            if len(waiting) >= parallel:
-                collect(wait(waiting, return_when=FIRST_COMPLETED).done)
-        collect(wait(waiting).done)
+        try:
+            for question in questions:
+                digest = _digest(client.model, settings, question)
+                order.append(digest)
+                if digest in cached or stop:
+                    continue
+                cached.add(digest)
+                waiting[pool.submit(work, question)] = (question, digest)
+                if len(waiting) >= parallel:
+                    collect(wait(waiting, return_when=FIRST_COMPLETED).done)
+        except BaseException:  # an image that cannot be read, Ctrl-C: no further try, but what is under way is kept
+            stop = stop or "asking was interrupted"
+            raise
+        finally:
+            collect(wait(waiting).done)
     if stop:
         answered = sum(digest in known for digest in order)
         raise ReefcoreError(

@@ -463,7 +463,7 @@ def _describe(options) -> None:
         labels = workflow.open(options.profile).table("annotations", ["annotation_id", "label"])
         taxa = sorted(labels.merge(quality, on="annotation_id")["label"].dropna().unique())
     _log(logging.INFO)
-    client, answers = chat.Server(options.model), output.with_suffix(".answers.jsonl")
+    client, answers = chat.client(options.model), output.with_suffix(".answers.jsonl")
     if options.texts:
         table = descriptions.from_texts(options.texts, taxa, client, answers)
     else:

@@ -10,7 +10,7 @@ import difflib
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from reefcore import descriptions as described
+from reefcore import prompts
 from reefcore.chat import Budget, Question, ask_all, short_hash
 from reefcore.errors import ReefcoreError
 from reefcore.tables import validate
@@ -41,13 +42,12 @@ class Asked(NamedTuple):
 def ask(
     recipe,
     client,
-    patches: np.ndarray,
+    patches: np.ndarray | Callable[[np.ndarray], np.ndarray],
     points: pd.DataFrame,
     classes: Sequence[str],
     prompt_set: str,
+    descriptions: pd.DataFrame | None,
     answers_file: str | Path,
-    test: str,
-    descriptions: pd.DataFrame | None = None,
     seed: int = 0,
     budget: Budget | None = None,
     parallel: int = 4,
@@ -61,30 +61,29 @@ def ask(
     Parameters
     ----------
     recipe : reefcore.recipes.zero_shot.ZeroShot
-        Its ``name``, ``points`` (at most so many are drawn; 0: all) and ``settings``: ``side`` (pixels of the image
-        that is sent as PNG; default 224), ``instruction`` (default ``chat_genus``), ``shuffle``; the others are sent.
+        Its ``name`` and ``settings``: ``side`` (pixels of the image that is sent as PNG; default 224), ``instruction``
+        (default ``chat_genus``), ``shuffle``; the others are sent.
     client : reefcore.chat.Server or Local
-    patches : uint8 ndarray, shape (n, s, s, 3)
+    patches : uint8 ndarray, shape (n, s, s, 3), or callable
+        A function is called with row numbers of `points`, some at a time, and returns their patches.
     points : DataFrame, n rows
-        ``annotation_id`` and ``label`` of each patch.
+        ``annotation_id``, ``label`` and ``test`` (its test set) of each patch; one of two test sets is asked once.
     classes : sequence of str
     prompt_set : str
         ``name``: the names alone; any other: a set of descriptions, which follow the names.
+    descriptions : DataFrame or None
+        A table of descriptions, beside those shipped.
     answers_file : path
         Every answer is kept there as it comes; the same call goes on from there.
-    test : str
-        The test set, for the run id ``<recipe>.<prompt set>-zero-<test>``.
-    descriptions : DataFrame, optional
-        A table of descriptions; by default those shipped.
     seed : int
-        Draws the points and the order of the classes.
+        Draws the order of the classes.
     budget, parallel, again
         As of `reefcore.chat.ask_all`.
 
     Returns
     -------
     Asked
-        Predictions have a column ``reason``: how the answer was read. An answer that names no class, and a question
+        Predictions have run ids ``<recipe>.<prompt set>-zero-<test>`` and a column ``reason``: how the answer was read. An answer that names no class, and a question
         that failed, predicts ``no valid answer``.
 
     Raises
@@ -92,42 +91,47 @@ def ask(
     ReefcoreError
         Where a class has no description, the patches are not those of the points, or asking had to stop.
     """
-    if len(patches) != len(points) or len(points) == 0:
-        raise ReefcoreError(f"{len(patches)} patches for {len(points)} points", do="give one patch for each point")
+    read = patches if callable(patches) else patches.__getitem__
+    given = len(points) if callable(patches) else len(patches)
+    if given != len(points) or not given:
+        raise ReefcoreError(f"{given} patches for {len(points)} points", do="give one patch for each point")
     own = {"side": 224, "instruction": "chat_genus", "shuffle": True} | recipe.settings
     sent = {key: value for key, value in own.items() if key not in ABOUT_THE_QUESTION}
-    texts = {} if prompt_set == "name" else described.of(classes, prompt_set, descriptions)
+    texts = {} if prompt_set == "name" else prompts.description(classes, prompt_set, descriptions)
     lines = [f"- {name}: {texts[name]}" if name in texts else f"- {name}" for name in classes]
-    chosen = np.arange(len(points))
-    if 0 < recipe.points < len(points):
-        chosen = np.sort(np.random.default_rng(seed).choice(len(points), recipe.points, replace=False))
-    points = points.iloc[chosen].reset_index(drop=True)
+    points = points.reset_index(drop=True)
 
     def questions():
-        for row, annotation_id in zip(chosen, points["annotation_id"], strict=True):
+        for row, annotation_id in enumerate(points["annotation_id"]):
             order = np.random.default_rng(int(short_hash(f"{seed} {annotation_id}"), 16)).permutation(len(lines))
             listing = "\n".join(lines[i] for i in (order if own["shuffle"] else range(len(lines))))
             text, name = described.prompt(own["instruction"], classes=listing)
-            yield Question(annotation_id, f"{name} {prompt_set}", text, png(patches[row], own["side"]))
+            yield Question(annotation_id, f"{name} {prompt_set}", text, png(read(np.array([row]))[0], own["side"]))
 
     answers, counts = ask_all(client, questions(), answers_file, sent, budget, parallel, again)
-    read = [
+    understood = [
         parse(answer.text, classes, answer.finish) if not answer.error else (NO_ANSWER, "failed") for answer in answers
     ]
     table = pd.DataFrame(
         {
-            "run_id": f"{recipe.name}.{prompt_set}-zero-{test}",
+            "run_id": f"{recipe.name}.{prompt_set}-zero-" + points["test"],
             "annotation_id": points["annotation_id"],
             "y_true": points["label"],
-            "y_pred": [name for name, _ in read],
-            "reason": [reason for _, reason in read],
+            "y_pred": [name for name, _ in understood],
+            "reason": [reason for _, reason in understood],
         }
     )
     invalid = table["y_pred"] == NO_ANSWER
     listed = table.loc[invalid, ["annotation_id", "reason"]]
     listed = listed.assign(answer=[answers[i].error or answers[i].text for i in listed.index]).reset_index(drop=True)
     reasons = table.loc[invalid, "reason"].value_counts().sort_index()
-    row = {"run_id": table["run_id"].iloc[0], "model": client.model, **counts, "valid": int((~invalid).sum())}
+    row = {
+        "recipe": recipe.name,
+        "prompts": prompt_set,
+        "model": client.model,
+        **counts,
+        "valid": int((~invalid).sum()),
+    }
     row |= {NO_ANSWER: int(invalid.sum()) - counts["failed"]}
     row |= {"reasons": "; ".join(f"{reason}: {count}" for reason, count in reasons.items())}
     return Asked(validate(table, "predictions", answers_file), pd.DataFrame([row]), listed)

@@ -248,23 +248,22 @@ def _chat(recipe, profile, folder, points, classes, sets, own) -> None:
     from reefcore import chat, multimodal
 
     store = steps.store(profile, folder)
-    held = pd.Series(store.ids, dtype="str")
-    with chat.client(recipe.model, **{key: recipe.settings[key] for key in ("max_tokens", "temperature")}) as client:
-        tables, counts = [], []
-        for name in sets:
-            table, counted = multimodal.ask(
-                recipe,
-                client,
-                lambda ids: store.read(positions(pd.Series(ids), held), recipe.settings["side"]),
-                points,
-                classes,
-                name,
-                own,
-                folder / "answers" / f"{recipe.name}.jsonl",
-                seed=profile.seed,
-            )
-            tables.append(table)
-            counts.append(counted)
+    at = positions(points["annotation_id"], pd.Series(store.ids, dtype="str"))
+    client, tables, counts = chat.client(recipe.model), [], []
+    for name in sets:
+        asked_now = multimodal.ask(
+            recipe,
+            client,
+            lambda rows: store.read(at[rows], recipe.settings["side"]),
+            points,
+            classes,
+            name,
+            own,
+            folder / "answers" / f"{recipe.name}.jsonl",
+            seed=profile.seed,
+        )
+        tables.append(asked_now.predictions)
+        counts.append(asked_now.counts)
     write_parquet(pd.concat(tables, ignore_index=True), folder / "zero_shot" / f"{recipe.name}.parquet")
     write_parquet(pd.concat(counts, ignore_index=True), folder / "answers" / f"{recipe.name}.parquet")
 
