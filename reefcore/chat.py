@@ -128,7 +128,7 @@ class Server:
         if urlsplit(url).scheme not in ("http", "https"):
             raise ReefcoreError(
                 "no chat server is named",
-                do=f"put its address, as http://localhost:8000/v1, into {URL}, or the word {LOCAL} to run the model here",
+                do=f"put its address, as http://localhost:8000/v1, into {URL}, or {LOCAL} to run the model here",
             )
         self.model, self.host, self.key_variable = model, urlsplit(url).hostname, key_variable
         self._timeout, self._tries, self._back_off, self._per_minute = timeout, tries, back_off, per_minute
@@ -283,8 +283,8 @@ class Local:
             said = " ".join(str(error).split())[:240]
             raise ReefcoreError(
                 f"the model {source} cannot be loaded ({said})",
-                do=f"where there is a network, run `hf download {source}`, or name a folder with its weights, processor "
-                "and chat template",
+                do=f"where there is a network, run `hf download {source}`, or name a folder with weights, processor and "
+                "chat template",
             ) from error
         if Path(source).is_dir():  # two trainings of one folder's name must not share their answers
             seen = b"".join(value.flatten()[:64].float().cpu().numpy().tobytes() for value in self._model.parameters())
