@@ -164,7 +164,7 @@ class Server:
             self._take_turn()
             pause = self._back_off * 2 ** (tried - 1)
             try:
-                found = _understood(self._post(text, image, settings))
+                found = _understood(self._clean(self._post(text, image, settings).decode("utf-8", "replace")))
                 seconds = round(time.monotonic() - start, 3)
                 return Answer(**{**found, "text": self._clean(found["text"])}, tries=tried, seconds=seconds)
             except ValueError as problem:
@@ -172,7 +172,7 @@ class Server:
             except Exception as problem:  # of the API, of the HTTP library below it, of the socket
                 status = getattr(problem, "status_code", None)
                 # A status below 400 is a redirect loop or the like: about all questions, as most of 4xx.
-                error = f"status {status}: {problem}" if status else f"{type(problem).__name__}: {problem}"
+                error = f"status {status}: {self._said(problem)}" if status else f"{type(problem).__name__}: {problem}"
                 if status in THIS_QUESTION:
                     return Answer("", tries=tried, error=self._clean(error))
                 if status and status not in AGAIN and status < 500:
@@ -216,6 +216,13 @@ class Server:
             text = text.replace(secret, "***")
         return text
 
+    def _said(self, error: Exception) -> str:
+        """Return what a server says is wrong; the error itself has that only where the server writes as OpenAI does."""
+        said = error.body
+        while isinstance(said, dict):
+            said = next((said[key] for key in ("error", "message", "detail") if said.get(key)), str(said))
+        return self._clean(" ".join(str(said).split()) or "no reason is given")[:240]
+
     def _advice(self, status: int) -> str:
         if status in (401, 403):
             return f"put the key of this server into the environment variable {self.key_variable}"
@@ -233,9 +240,9 @@ def _retry_after(error: Exception) -> float:
         return max(0.0, email.utils.mktime_tz(date) - time.time()) if date else 0.0
 
 
-def _understood(body: bytes) -> dict:
-    shown = body[:160].decode("utf-8", "replace")
-    if body.lstrip()[:1] == b"<":
+def _understood(body: str) -> dict:
+    shown = body.strip()[:160]
+    if shown.startswith("<"):
         raise ValueError(f"a web page came back, not an answer; check the address in {URL} ({shown!r})")
     try:
         reply = json.loads(body)
@@ -283,11 +290,13 @@ class Local:
             said = " ".join(str(error).split())[:240]
             raise ReefcoreError(
                 f"the model {source} cannot be loaded ({said})",
-                do=f"where there is a network, run `hf download {source}`, or name a folder with weights, processor and "
-                "chat template",
+                do=f"where there is a network, run `hf download {source}`, or name a folder with weights, "
+                "processor and chat template",
             ) from error
         if Path(source).is_dir():  # two trainings of one folder's name must not share their answers
-            seen = b"".join(value.flatten()[:64].float().cpu().numpy().tobytes() for value in self._model.parameters())
+            seen = b"".join(
+                value.detach().flatten()[:64].float().cpu().numpy().tobytes() for value in self._model.parameters()
+            )
             self.model = f"{Path(source).resolve().name} {short_hash(seen)}"
 
     def __repr__(self) -> str:
@@ -445,7 +454,7 @@ def ask_all(
         finally:
             collect(wait(waiting).done)
     if stop:
-        answered = sum(digest in known for digest in order)
+        answered = sum(digest in known and not known[digest].error for digest in order)
         raise ReefcoreError(
             f"{stop}: {answered:,} of {len(order):,} questions are answered",
             do=f"they are kept in {path.name}; put right what is said, or raise the limit, and run the same again",

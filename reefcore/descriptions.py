@@ -77,7 +77,7 @@ def of(classes: Sequence[str], name: str, table: pd.DataFrame | None = None) -> 
     texts = table.loc[table["set"] == name].set_index("taxon")["text"].to_dict()
     if missing := [taxon for taxon in classes if taxon not in texts]:
         raise ReefcoreError(
-            f"the set {name} describes {len(classes) - len(missing)} of {len(classes)} classes: no {', '.join(missing)}",
+            f"the set {name} lacks {len(missing)} of {len(classes)} classes: {', '.join(missing)}",
             do="make descriptions with reefcore.descriptions.generate or .from_texts, or add rows to your table",
         )
     return {taxon: texts[taxon] for taxon in classes}
@@ -190,8 +190,8 @@ def passages(sources: str | Path | Iterable[str | Path], taxa: Sequence[str], mo
     """Find what texts say of taxa.
 
     Paragraphs are set apart by empty lines. A heading is a line of Markdown with ``#``, or a paragraph of one line of
-    at most 6 words without a full stop. Everything below a heading that names the taxon, up to the next one, is about it,
-    and so is every other paragraph that names it. A name counts as a whole word, in any case; abbreviations do not.
+    at most 6 words without a full stop. Everything below a heading that names the taxon, up to the next one, is about
+    it, and so is every other paragraph that names it. A name counts as a whole word, in any case; abbreviations do not.
 
     Returns
     -------

@@ -83,8 +83,8 @@ def ask(
     Returns
     -------
     Asked
-        Predictions have run ids ``<recipe>.<prompt set>-zero-<test>`` and a column ``reason``: how the answer was read. An answer that names no class, and a question
-        that failed, predicts ``no valid answer``.
+        Predictions have run ids ``<recipe>.<prompt set>-zero-<test>`` and a column ``reason``: how the answer was read.
+        An answer that names no class, and a question that failed, predicts ``no valid answer``.
 
     Raises
     ------
@@ -153,17 +153,17 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
     """Read the class out of an answer.
 
     Case, punctuation, Markdown, quotes, JSON and what stands between ``<think>`` tags do not matter. A class counts
-    where its whole name stands, unless "not" comes right before it. Where several are named, the one that is named as the
-    answer counts: alone on the only line that is nothing but a name, or alone after the last "answer:", "genus is" and
-    the like. A misspelt name is not a valid answer: genera differ by few letters.
+    where its whole name stands, unless "not" comes right before it. Where several are named, the one that is named as
+    the answer counts: alone on the only line that is nothing but a name, or alone after the last "answer:", "genus is"
+    and the like. A misspelt name is not a valid answer: genera differ by few letters.
 
     Returns
     -------
     class_name : str
         One of `classes`, or ``no valid answer``.
     reason : str
-        ``name`` (nothing but the name), ``named`` (in a sentence), ``marked`` (of several, as the answer); or ``empty``,
-        ``cut off``, ``several``, ``misspelt``, ``refused``, ``other``.
+        ``name`` (nothing but the name), ``named`` (in a sentence), ``marked`` (of several, as the answer); or
+        ``empty``, ``cut off``, ``several``, ``misspelt``, ``refused``, ``other``.
     """
     spelled = {name.casefold(): name for name in classes}
     names = sorted(spelled, key=len, reverse=True)  # a species before its genus
@@ -187,7 +187,8 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
             return alone[0], "marked"
         marks = [named(mark["said"]) for mark in MARKED.finditer(text)]
         return (marks[-1][0], "marked") if marks and len(marks[-1]) == 1 else (NO_ANSWER, "several")
-    if any(difflib.get_close_matches(word.casefold(), names, 1, ALIKE) for word in re.findall(r"\w{5,}", text)):
+    words = set(re.findall(r"\w{5,}", text.casefold())) - spelled.keys()
+    if any(difflib.get_close_matches(word, names, 1, ALIKE) for word in words):
         return NO_ANSWER, "misspelt"
     if REFUSAL.search(text):
         return NO_ANSWER, "refused"
