@@ -31,13 +31,8 @@ class Told(ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.says, self.bodies, self.heads, self.times, self.lock = (
-            lambda n, text: reply(),
-            [],
-            [],
-            [],
-            threading.Lock(),
-        )
+        self.says, self.lock = lambda n, text: reply(), threading.Lock()
+        self.bodies, self.heads, self.times = [], [], []
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
