@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import email.utils
+import fcntl
 import hashlib
 import json
 import os
@@ -22,10 +23,10 @@ from urllib.parse import urlsplit
 
 from reefcore.errors import ReefcoreError
 
-URL = "REEFCORE_CHAT_URL"
-LOCAL = "local"  # what stands there where the model runs on this machine
+URL, KEY, LOCAL = "REEFCORE_CHAT_URL", "REEFCORE_CHAT_KEY", "REEFCORE_CHAT_LOCAL"  # environment variables
 LONGEST_WAIT = 120  # seconds that a server may ask us to wait; one that asks for more has closed for today
-INSTALL = "install reefcore with its extra language"
+PATIENCE = 3  # questions in a row that fail for trouble with the server, or that it refuses before it answered any
+SHOWN = 240  # characters of what a server says
 LARGEST = 2**20  # bytes of an answer; a server that sends more is not answering
 THIS_QUESTION = (400, 413, 422)  # statuses that are about one question; every other 4xx is about all of them
 AGAIN = (408, 409, 429)  # and every 5xx
@@ -54,11 +55,15 @@ class Answer:
     final: bool = True
 
 
-@dataclass(frozen=True)
-class Budget:
-    """The most that one call of `ask_all` may use; 0: no limit. Tries count as requests.
+class UsedUp(Exception):
+    """The budget does not allow another request."""
 
-    Requests under way when tokens or cost are used up are still answered and kept.
+
+@dataclass
+class Budget:
+    """The most that all calls of `ask_all` that are given it may use together; 0: no limit.
+
+    Tries count as requests. Requests under way when tokens or cost are used up are still answered and kept.
     """
 
     requests: int = 0
@@ -68,20 +73,29 @@ class Budget:
     output_price: float = 0.0
 
     def __post_init__(self):
-        if min(asdict(self).values()) < 0:
+        if min(vars(self).values()) < 0:
             raise ReefcoreError("a budget cannot be negative", do="give 0 for no limit")
         if self.cost and not (self.input_price or self.output_price):
-            raise ReefcoreError(
-                "a limit of cost needs prices", do="give input_price and output_price per million tokens"
-            )
+            raise ReefcoreError("a limit of cost needs prices", do="give input_price and output_price per million")
+        self._lock, self.used = threading.Lock(), {"requests": 0, "tokens": 0, "cost": 0.0}
 
     def price(self, input_tokens: int, output_tokens: int) -> float:
         """Return what so many tokens cost."""
         return (input_tokens * self.input_price + output_tokens * self.output_price) / 1e6
 
+    def take(self) -> None:
+        """Count one request more; raises `UsedUp` where there may be none."""
+        with self._lock:
+            for name, used in self.used.items():
+                if (limit := getattr(self, name)) and used >= limit:
+                    raise UsedUp(f"the budget of {limit:g} ({name}) is used up")
+            self.used["requests"] += 1
 
-class UsedUp(Exception):
-    """The budget does not allow another request."""
+    def add(self, input_tokens: int, output_tokens: int) -> None:
+        """Count the tokens of an answer."""
+        with self._lock:
+            self.used["tokens"] += input_tokens + output_tokens
+            self.used["cost"] += self.price(input_tokens, output_tokens)
 
 
 class Server:
@@ -93,8 +107,6 @@ class Server:
         The name that the server knows it by.
     url : str, optional
         Such as ``http://localhost:8000/v1``; by default what ``REEFCORE_CHAT_URL`` says.
-    key_variable : str
-        The environment variable that holds the key; servers of one's own need none.
     timeout : float
         Seconds for a whole answer.
     tries : int
@@ -114,26 +126,22 @@ class Server:
         self,
         model: str,
         url: str | None = None,
-        key_variable: str = "REEFCORE_CHAT_KEY",
         timeout: float = 120,
         tries: int = 5,
         back_off: float = 1.0,
         per_minute: int = 0,
     ):
-        try:
-            import openai
-        except ImportError:
-            raise ReefcoreError("the package openai is missing", do=INSTALL) from None
+        import openai
+
         url = url or os.environ.get(URL, "")
         if urlsplit(url).scheme not in ("http", "https"):
             raise ReefcoreError(
-                "no chat server is named",
-                do=f"put its address, as http://localhost:8000/v1, into {URL}, or {LOCAL} to run the model here",
+                "no chat server is named", do=f"put its address, as http://localhost:8000/v1, into {URL}"
             )
-        self.model, self.host, self.key_variable = model, urlsplit(url).hostname, key_variable
+        self.model, self.host = model, urlsplit(url).hostname
         self._timeout, self._tries, self._back_off, self._per_minute = timeout, tries, back_off, per_minute
         self._lock, self._next = threading.Lock(), 0.0
-        key = os.environ.get(key_variable, "").strip()
+        key = os.environ.get(KEY, "").strip()  # servers of one's own need none
         self._secrets = [value for value in (key, urlsplit(url).password) if value]
         self._client = openai.OpenAI(base_url=url, api_key=key or "none", max_retries=0, timeout=timeout)
 
@@ -165,18 +173,20 @@ class Server:
             pause = self._back_off * 2 ** (tried - 1)
             try:
                 found = _understood(self._clean(self._post(text, image, settings).decode("utf-8", "replace")))
-                seconds = round(time.monotonic() - start, 3)
-                return Answer(**{**found, "text": self._clean(found["text"])}, tries=tried, seconds=seconds)
+                return Answer(**found, tries=tried, seconds=round(time.monotonic() - start, 3))
             except ValueError as problem:
                 error = str(problem)
             except Exception as problem:  # of the API, of the HTTP library below it, of the socket
                 status = getattr(problem, "status_code", None)
-                # A status below 400 is a redirect loop or the like: about all questions, as most of 4xx.
-                error = f"status {status}: {self._said(problem)}" if status else f"{type(problem).__name__}: {problem}"
+                # The client's own message leaves out what a server says in other words than OpenAI's.
+                said = problem.response.text if status else str(problem)
+                error = f"status {status}" if status else type(problem).__name__
+                error += f": {' '.join(self._clean(said).split())[:SHOWN]}"
                 if status in THIS_QUESTION:
-                    return Answer("", tries=tried, error=self._clean(error))
+                    return Answer("", tries=tried, error=error)
+                # A status below 400 is a redirect loop or the like: about all questions, as most of 4xx.
                 if status and status not in AGAIN and status < 500:
-                    raise ReefcoreError(self._clean(error), repr(self), self._advice(status)) from None
+                    raise ReefcoreError(error, repr(self), self._advice(status)) from None
                 asked = _retry_after(problem) if status else 0
                 if asked > LONGEST_WAIT:
                     what = f"the server asks to wait {asked:.0f} seconds"
@@ -185,7 +195,7 @@ class Server:
             if tried < self._tries:
                 time.sleep(pause)
         seconds = round(time.monotonic() - start, 3)
-        return Answer("", tries=self._tries, seconds=seconds, error=self._clean(error), final=False)
+        return Answer("", tries=self._tries, seconds=seconds, error=error, final=False)
 
     def _post(self, text: str, image: bytes, settings: dict) -> bytes:
         parts = [{"type": "text", "text": text}]
@@ -216,16 +226,9 @@ class Server:
             text = text.replace(secret, "***")
         return text
 
-    def _said(self, error: Exception) -> str:
-        """Return what a server says is wrong; the error itself has that only where the server writes as OpenAI does."""
-        said = error.body
-        while isinstance(said, dict):
-            said = next((said[key] for key in ("error", "message", "detail") if said.get(key)), str(said))
-        return self._clean(" ".join(str(said).split()) or "no reason is given")[:240]
-
     def _advice(self, status: int) -> str:
         if status in (401, 403):
-            return f"put the key of this server into the environment variable {self.key_variable}"
+            return f"put the key of this server into the environment variable {KEY}"
         if status == 404:
             return f"check the name of the model, and the address in {URL} (it mostly ends in /v1)"
         return "see what the server says; answers so far are kept"
@@ -241,8 +244,8 @@ def _retry_after(error: Exception) -> float:
 
 
 def _understood(body: str) -> dict:
-    shown = body.strip()[:160]
-    if shown.startswith("<"):
+    shown = body[:SHOWN]
+    if body.lstrip().startswith("<"):
         raise ValueError(f"a web page came back, not an answer; check the address in {URL} ({shown!r})")
     try:
         reply = json.loads(body)
@@ -275,29 +278,22 @@ class Local:
     """
 
     def __init__(self, source: str | Path):
-        try:
-            import torch
-            from transformers import AutoModelForImageTextToText, AutoProcessor
-        except ImportError as error:
-            raise ReefcoreError(f"the package {error.name} is missing", do=f"{INSTALL}, and its extra train") from None
-        self.model = str(source)
+        import torch
+        from transformers import AutoModelForImageTextToText, AutoProcessor
+
+        self.model = Path(source).name if Path(source).is_dir() else str(source)
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
         self._lock = threading.Lock()
         try:
             self._processor = AutoProcessor.from_pretrained(source)
             self._model = AutoModelForImageTextToText.from_pretrained(source, dtype="auto").to(self._device).eval()
         except Exception as error:  # of the hub, the network, the disk, the model's code
-            said = " ".join(str(error).split())[:240]
+            said = " ".join(str(error).split())[:SHOWN]
             raise ReefcoreError(
                 f"the model {source} cannot be loaded ({said})",
-                do=f"where there is a network, run `hf download {source}`, or name a folder with weights, "
+                do=f"where there is a network, run `hf download {source}`, or name a folder with its weights, "
                 "processor and chat template",
             ) from error
-        if Path(source).is_dir():  # two trainings of one folder's name must not share their answers
-            seen = b"".join(
-                value.detach().flatten()[:64].float().cpu().numpy().tobytes() for value in self._model.parameters()
-            )
-            self.model = f"{Path(source).resolve().name} {short_hash(seen)}"
 
     def __repr__(self) -> str:
         return f"Local({self.model!r})"
@@ -337,8 +333,22 @@ class Local:
 
 
 def client(model: str) -> Server | Local:
-    """Give the client for a model: where ``REEFCORE_CHAT_URL`` says, or on this machine where it says ``local``."""
-    return Local(model) if os.environ.get(URL, "").strip() == LOCAL else Server(model)
+    """Return the client that the environment asks for: ``REEFCORE_CHAT_URL``, or ``REEFCORE_CHAT_LOCAL=1``.
+
+    Raises
+    ------
+    ReefcoreError
+        Where neither is set, or the client cannot be made.
+    """
+    if os.environ.get(URL):
+        return Server(model)
+    if os.environ.get(LOCAL, "0") not in ("", "0"):
+        return Local(model)
+    raise ReefcoreError(
+        f"nothing says where {model} runs",
+        do=f"put the address of a chat server, as http://localhost:8000/v1, into {URL} (its key into {KEY}), or set "
+        f"{LOCAL}=1 to run the model on this machine with transformers",
+    )
 
 
 def ask_all(
@@ -349,7 +359,6 @@ def ask_all(
     budget: Budget | None = None,
     parallel: int = 4,
     again: bool = False,
-    patience: int = 3,
 ) -> tuple[list[Answer], dict]:
     """Ask many questions, a few at a time, keeping each answer in a file as it comes.
 
@@ -368,50 +377,34 @@ def ask_all(
         Requests under way at once.
     again : bool
         Ask questions again that a server had refused for good.
-    patience : int
-        So many questions in a row that fail for trouble with the server, or that it refuses before it answered any,
-        end the work.
 
     Returns
     -------
     answers : list of Answer
         In the order of the questions. Failed ones have an ``error``.
     counts : dict
-        ``questions``, ``asked`` (now, each once), ``from_cache``, ``failed``, ``requests`` (now, with tries), tokens of
-        all answers, ``cost`` of all and ``cost_now`` (None without prices), ``lines_dropped`` of the file (half-written
-        when a run was ended).
+        ``questions``, ``asked`` (now, each once), ``from_cache``, ``failed``, ``requests`` (now, with tries), tokens
+        and ``cost`` (None without prices) of all answers, ``lines_dropped`` of the file (half-written when a run was
+        ended).
 
     Raises
     ------
     ReefcoreError
-        Where the budget is used up, the server is of no use, or a file cannot be used. What was answered is kept: the
+        Where the budget is used up, the server is of no use (a wrong key; several failures in a row), or the file is
+        none of answers or another run's. What was answered is kept: the
         same call goes on from there.
     """
     budget, settings, path = budget or Budget(), settings or {}, Path(answers_file)
-    known, dropped = _read(path)
-    cached = {digest for digest, answer in known.items() if answer.final and not (again and answer.error)}
-    used, lock = {"requests": 0, "tokens": 0, "cost": 0.0}, threading.Lock()
-
-    def before() -> None:
-        with lock:
-            if stop:
-                raise UsedUp(stop)
-            for name, unit in (("requests", "requests"), ("tokens", "tokens"), ("cost", "(cost)")):
-                if (limit := getattr(budget, name)) and used[name] >= limit:
-                    raise UsedUp(f"the budget of {limit:g} {unit} is used up")
-            used["requests"] += 1
-
-    def work(question: Question) -> Answer:
-        return client.answer(question.text, question.image, before, **settings)
-
-    order, waiting, asked, streak, stop = [], {}, set(), 0, None
+    order, waiting, asked, streak, stop, start = [], {}, set(), 0, "", budget.used.copy()
     parallel = 1 if isinstance(client, Local) else parallel
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        opened = path.open("ab", buffering=0)
-    except OSError as error:
-        raise ReefcoreError(f"answers cannot be kept here ({error.strerror})", path, "name another file") from None
-    with opened as file, ThreadPoolExecutor(parallel) as pool:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab", buffering=0) as file, ThreadPoolExecutor(parallel) as pool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ReefcoreError("another run is writing here", path, "wait for its end, or name another file") from None
+        known, dropped = _read(path)
+        cached = {digest for digest, answer in known.items() if answer.final and not (again and answer.error)}
 
         def collect(done: Iterable[Future]) -> None:
             nonlocal streak, stop
@@ -425,34 +418,25 @@ def ask_all(
                 file.write(_line(client.model, settings, question, digest, answer))  # one write: whole, or the last
                 known[digest] = answer
                 asked.add(digest)
-                tokens = (answer.input_tokens, answer.output_tokens)
-                if not answer.error and None in tokens and (budget.tokens or budget.cost):
-                    stop = (
-                        stop or f"{client!r} does not say how many tokens it used, so that only requests can be limited"
-                    )
-                with lock:
-                    used["tokens"] += sum(value or 0 for value in tokens)
-                    used["cost"] += budget.price(*(value or 0 for value in tokens))
+                budget.add(answer.input_tokens or 0, answer.output_tokens or 0)
+                if (budget.tokens or budget.cost) and not answer.error and answer.input_tokens is None:
+                    stop = stop or f"{client!r} does not say how many tokens it used: limit requests instead"
                 hopeless = answer.error and not (answer.final and any(not a.error for a in known.values()))
                 streak = streak + 1 if hopeless else 0
-                if streak >= patience:
+                if streak >= PATIENCE:
                     stop = stop or f"{client!r}: {streak} questions in a row failed ({answer.error})"
 
-        try:
-            for question in questions:
-                digest = _digest(client.model, settings, question)
-                order.append(digest)
-                if digest in cached or stop:
-                    continue
-                cached.add(digest)
-                waiting[pool.submit(work, question)] = (question, digest)
-                if len(waiting) >= parallel:
-                    collect(wait(waiting, return_when=FIRST_COMPLETED).done)
-        except BaseException:  # an image that cannot be read, Ctrl-C: no further try, but what is under way is kept
-            stop = stop or "asking was interrupted"
-            raise
-        finally:
-            collect(wait(waiting).done)
+        for question in questions:
+            digest = _digest(client.model, settings, question)
+            order.append(digest)
+            if digest in cached or stop:
+                continue
+            cached.add(digest)
+            future = pool.submit(client.answer, question.text, question.image, budget.take, **settings)
+            waiting[future] = (question, digest)
+            if len(waiting) >= parallel:
+                collect(wait(waiting, return_when=FIRST_COMPLETED).done)
+        collect(wait(waiting).done)
     if stop:
         answered = sum(digest in known and not known[digest].error for digest in order)
         raise ReefcoreError(
@@ -460,17 +444,17 @@ def ask_all(
             do=f"they are kept in {path.name}; put right what is said, or raise the limit, and run the same again",
         )
     answers = [known[digest] for digest in order]
-    total = {name: sum(getattr(answer, name) or 0 for answer in answers) for name in ("input_tokens", "output_tokens")}
+    distinct = [known[digest] for digest in dict.fromkeys(order)]
+    total = {name: sum(getattr(answer, name) or 0 for answer in distinct) for name in ("input_tokens", "output_tokens")}
     priced = bool(budget.input_price or budget.output_price)
     counts = {
         "questions": len(order),
         "asked": len(asked),
         "from_cache": len(set(order) - asked),
         "failed": sum(bool(answer.error) for answer in answers),
-        "requests": used["requests"],
+        "requests": budget.used["requests"] - start["requests"],
         **total,
         "cost": budget.price(*total.values()) if priced else None,
-        "cost_now": used["cost"] if priced else None,
         "lines_dropped": dropped,
     }
     return answers, counts

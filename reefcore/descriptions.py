@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from reefcore.chat import Budget, Question, ask_all, short_hash
+from reefcore.chat import Question, ask_all, short_hash
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_settings, share
 
@@ -65,24 +65,6 @@ def shipped() -> pd.DataFrame:
     return check(pd.concat([read(file) for file in files], ignore_index=True))
 
 
-def of(classes: Sequence[str], name: str, table: pd.DataFrame | None = None) -> dict[str, str]:
-    """Return the description of each class from one set of a table, by default of those that are shipped.
-
-    Raises
-    ------
-    ReefcoreError
-        Naming the classes that have none.
-    """
-    table = shipped() if table is None else table
-    texts = table.loc[table["set"] == name].set_index("taxon")["text"].to_dict()
-    if missing := [taxon for taxon in classes if taxon not in texts]:
-        raise ReefcoreError(
-            f"the set {name} lacks {len(missing)} of {len(classes)} classes: {', '.join(missing)}",
-            do="make descriptions with reefcore.descriptions.generate or .from_texts, or add rows to your table",
-        )
-    return {taxon: texts[taxon] for taxon in classes}
-
-
 def prompt(name_or_path: str | Path, **slots: object) -> tuple[str, str]:
     """Fill the slots of a prompt of ``data/prompts`` (or of a file): its text, and its name with a hash.
 
@@ -112,10 +94,7 @@ def generate(
     answers_file: str | Path,
     set_name: str = "generated",
     prompt_name: str | Path = "figure_14",
-    length: tuple[int, int] = LENGTH,
-    settings: dict | None = None,
-    budget: Budget | None = None,
-    parallel: int = 4,
+    **options,
 ) -> pd.DataFrame:
     """Have a language model describe taxa from what it knows (section A.6, Figure 14).
 
@@ -129,18 +108,17 @@ def generate(
         What the set is called in the table.
     prompt_name : str or path
         A prompt with the slot ``{coral_class}``.
-    length : (int, int)
-        Words. An answer outside is asked for once more, and what comes then is kept; its ``note`` says so.
-    settings, budget, parallel
-        As of `reefcore.chat.ask_all`; the budget holds for each of the two rounds.
+    **options
+        ``settings``, ``budget``, ``parallel`` and ``again`` of `reefcore.chat.ask_all`.
 
     Returns
     -------
     DataFrame
-        A table of descriptions, with a column ``note``. ``.attrs["missing"]`` says by taxon why it has no description.
+        A table of descriptions. One of fewer than 30 or more than 40 words is asked for once more, and what comes then
+        is kept; the column ``note`` says so. ``.attrs["missing"]`` says by taxon why it has no description.
     """
     asked = {taxon: (*prompt(prompt_name, coral_class=taxon), "", "") for taxon in dict.fromkeys(taxa)}
-    return _describe(asked, {}, client, answers_file, set_name, length, settings, budget, parallel)
+    return _describe(asked, {}, client, answers_file, set_name, options)
 
 
 def from_texts(
@@ -150,11 +128,8 @@ def from_texts(
     answers_file: str | Path,
     set_name: str = "book",
     prompt_name: str | Path = "chat_passage",
-    length: tuple[int, int] = LENGTH,
     most_words: int = 1500,
-    settings: dict | None = None,
-    budget: Budget | None = None,
-    parallel: int = 4,
+    **options,
 ) -> pd.DataFrame:
     """Have a language model sum up what reference texts of your own say of taxa (section A.6, "Book").
 
@@ -166,7 +141,7 @@ def from_texts(
         A prompt with the slots ``{coral_class}`` and ``{passage}``.
     most_words : int
         Words of the texts, for each taxon, that the model reads at most; see `passages`.
-    taxa, client, answers_file, set_name, length, settings, budget, parallel
+    taxa, client, answers_file, set_name, **options
         As of `generate`.
 
     Returns
@@ -181,7 +156,7 @@ def from_texts(
     for taxon, source, passage, left_out in found.itertuples(index=False):
         asked[taxon] = (*prompt(prompt_name, coral_class=taxon, passage=passage), source, passage)
         notes[taxon] = f"{left_out} words of the texts left out" if left_out else ""
-    table = _describe(asked, notes, client, answers_file, set_name, length, settings, budget, parallel)
+    table = _describe(asked, notes, client, answers_file, set_name, options)
     table.attrs["missing"] = {**missing, **table.attrs["missing"]}
     return table
 
@@ -191,7 +166,8 @@ def passages(sources: str | Path | Iterable[str | Path], taxa: Sequence[str], mo
 
     Paragraphs are set apart by empty lines. A heading is a line of Markdown with ``#``, or a paragraph of one line of
     at most 6 words without a full stop. Everything below a heading that names the taxon, up to the next one, is about
-    it, and so is every other paragraph that names it. A name counts as a whole word, in any case; abbreviations do not.
+    it, and so is every other paragraph that names it. A name counts as a whole word, in any case; abbreviations do
+    not.
 
     Returns
     -------
@@ -212,11 +188,10 @@ def passages(sources: str | Path | Iterable[str | Path], taxa: Sequence[str], mo
                     inside = here
                 elif inside or here:
                     (under if inside else beside).append((name, text))
-        passage = "\n\n".join(text for _, text in under + beside)
-        words = passage.split()
+        words = " \n\n ".join(text for _, text in under + beside).split(" ")
         if under or beside:
             source = "; ".join(dict.fromkeys(name for name, _ in under + beside))
-            passage = passage if len(words) <= most_words else " ".join(words[:most_words])
+            passage = " ".join(words[:most_words]).replace(" \n\n ", "\n\n").strip()
             rows.append((taxon, source, passage, max(0, len(words) - most_words)))
     return pd.DataFrame(rows, columns=["taxon", "source", "passage", "left_out"])
 
@@ -253,14 +228,13 @@ def _paragraphs(path: Path) -> list[tuple[str, bool]]:
     return found
 
 
-def _describe(asked, notes, client, answers_file, set_name, length, settings, budget, parallel) -> pd.DataFrame:
+def _describe(asked, notes, client, answers_file, set_name, options) -> pd.DataFrame:
     """Ask for each taxon's description, once more where its length is wrong; `asked`: text, prompt, source, passage."""
-    options = {"settings": settings, "budget": budget, "parallel": parallel}
     first = [Question(taxon, name, text) for taxon, (text, name, *_) in asked.items()]
     answers, _ = ask_all(client, first, answers_file, **options)
     got = dict(zip(asked, answers, strict=True))
     texts = {taxon: _sentence(answer.text) for taxon, answer in got.items()}
-    low, high = length
+    low, high = LENGTH
     second = []
     for question in first:
         text = texts[question.about]
@@ -288,3 +262,29 @@ def _describe(asked, notes, client, answers_file, set_name, length, settings, bu
 def _sentence(text: str) -> str:
     text = re.sub(r"<think>.*?(</think>|$)", "", text, flags=re.DOTALL)
     return " ".join(text.split()).strip("\"'“”‘’*` ")
+
+
+def alike(table: pd.DataFrame) -> pd.DataFrame:
+    """Measure how alike the descriptions of a set are: what is said of every class tells none apart.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A table of descriptions.
+
+    Returns
+    -------
+    DataFrame
+        ``set``, ``taxa``, ``words`` (mean number), ``shared`` (mean over pairs of taxa of the words that both texts
+        have, as a share of those that either has; the name of the taxon left out), ``distinct`` (different texts).
+    """
+    rows = []
+    for name, part in table.groupby("set", sort=False):
+        words = [
+            set(re.findall(r"[a-z]+", text.casefold())) - {taxon.casefold()}
+            for taxon, text in part[["taxon", "text"]].itertuples(index=False)
+        ]
+        pairs = [len(a & b) / len(a | b) for i, a in enumerate(words) for b in words[:i]]
+        shared = sum(pairs) / len(pairs) if pairs else float("nan")
+        rows.append((name, len(part), part["words"].mean(), shared, part["text"].nunique()))
+    return pd.DataFrame(rows, columns=["set", "taxa", "words", "shared", "distinct"])

@@ -77,4 +77,11 @@ def description(classes: Iterable[str], name: str, descriptions: pd.DataFrame | 
         }
         do = f"{make.get(name, 'there are ' + ', '.join(known))}; name the table under descriptions in the profile"
         raise ReefcoreError(f"there are no descriptions of the set {name!r}", do=do)
-    return described.of(list(classes), name, table)
+    classes, found = list(classes), table.loc[table["set"] == name].set_index("taxon")["text"].to_dict()
+    if missing := [taxon for taxon in classes if taxon not in found]:
+        raise ReefcoreError(
+            f"the set {name} describes {len(classes) - len(missing)} of {len(classes)} classes, not "
+            f"{', '.join(missing)}",
+            do="make descriptions with `reefcore describe`, or add rows to your table",
+        )
+    return {taxon: found[taxon] for taxon in classes}

@@ -24,7 +24,7 @@ NAMES |= {"W": "new site"}
 
 def parts(run_ids: pd.Series) -> pd.DataFrame:
     """Split run ids into ``recipe``, ``prompts`` (empty where there is none) and ``test``."""
-    found = run_parts(run_ids)
+    found = run_parts(run_ids.astype("str")).astype("str")
     names = found["recipe"].str.rpartition(".")
     whole = names[0] == ""
     return pd.DataFrame(
@@ -172,6 +172,13 @@ def beside(measured: pd.DataFrame, number: int) -> pd.DataFrame:
         "n",
     ]
     return table[columns]
+
+
+def in_percent(table: pd.DataFrame) -> pd.DataFrame:
+    """Arrange what `beside` returns of Table 5 for print: percent, and test sets in words."""
+    percent = ["published", "value", "ci_low", "ci_high", "difference", "chance"]
+    table = table.assign(test=table["test"].map(NAMES), **{name: 100 * table[name] for name in percent})
+    return table.drop(columns=["recipe", "prompts"])
 
 
 def missing(measured: pd.DataFrame, descriptions: pd.DataFrame | None = None, profile: str = "sample") -> pd.DataFrame:

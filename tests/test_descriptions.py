@@ -1,200 +1,144 @@
-"""Descriptions: the table and its checks, what is shipped, and the pipeline from a model or from texts."""
-
-import json
+"""Descriptions of classes: the table, and having a language model write it."""
 
 import pandas as pd
 import pytest
+from chat_server import serve
 
-from reefcore import descriptions, prompts
-from reefcore.chat import Answer
+from reefcore import chat, descriptions
 from reefcore.errors import ReefcoreError
 
-GOOD = " ".join(["massive"] * 35)
+GOOD = " ".join(["branching"] * 35)
+ROW = {"taxon": "Porites", "set": "mine", "text": "massive and smooth", "words": "3", "how": "me"}
+ROW |= {"prompt": "", "source": "", "passage": ""}
 
 
-def write(path, **changes):
-    row = {"taxon": "Porites", "set": "book", "text": "small round corallites", "words": "3", "how": "me"}
-    row |= {"prompt": "", "source": "", "passage": ""} | changes
-    pd.DataFrame([row]).to_csv(path, index=False)
-    return path
+def client(server):
+    return chat.Server("m", server.url, tries=1, timeout=5)
 
 
-def test_a_table_is_read_with_its_other_columns(tmp_path):
-    table = descriptions.read(write(tmp_path / "d.csv", note="mine"))
-    assert table.loc[0, "words"] == 3 and table.loc[0, "note"] == "mine" and table.loc[0, "passage"] == ""
+def test_a_table_is_read_and_the_shipped_ones_hold(tmp_path):
+    pd.DataFrame([ROW]).to_csv(tmp_path / "mine.csv", index=False)
+    assert descriptions.read(tmp_path / "mine.csv")["words"].tolist() == [3]
+    shipped = descriptions.shipped()
+    assert {"general", "morphology"} <= set(shipped["set"])
 
 
 @pytest.mark.parametrize(
-    ("changes", "what"),
+    ("rows", "message"),
     [
-        ({"words": "4"}, "the text of Porites has 3 words, not 4"),
-        ({"words": "many"}, "the text of Porites has 3 words"),
-        ({"text": " ", "words": "0"}, "row 1 has no text"),
-        ({"taxon": ""}, "row 1 has no taxon"),
-        ({"how": ""}, "row 1 has no how"),
+        ([{k: v for k, v in ROW.items() if k != "how"}], "lacks how"),
+        ([ROW, ROW], "Porites has two descriptions in the set mine"),
+        ([ROW | {"words": "4"}], "the text of Porites has 3 words, not 4"),
+        ([ROW | {"words": "many"}], "has 3 words, not nan"),
+        ([ROW | {"text": " "}], "row 1 has no text"),
     ],
 )
-def test_a_wrong_row_is_named(tmp_path, changes, what):
-    with pytest.raises(ReefcoreError, match=what):
-        descriptions.read(write(tmp_path / "d.csv", **changes))
+def test_a_wrong_table_is_refused(rows, message, tmp_path):
+    pd.DataFrame(rows).to_csv(tmp_path / "mine.csv", index=False)
+    with pytest.raises(ReefcoreError, match=message):
+        descriptions.read(tmp_path / "mine.csv")
 
 
-def test_wrong_files_are_named(tmp_path):
+def test_a_missing_or_unreadable_table_is_refused(tmp_path):
     with pytest.raises(ReefcoreError, match="does not exist"):
         descriptions.read(tmp_path / "none.csv")
-    (tmp_path / "d.csv").write_text("taxon,text\nPorites,small\n")
-    with pytest.raises(ReefcoreError, match="lacks set, words, how"):
-        descriptions.read(tmp_path / "d.csv")
-    (tmp_path / "d.csv").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "latin.csv").write_bytes(b"taxon\n\xff\xfe\x00")
     with pytest.raises(ReefcoreError, match="not a readable CSV"):
-        descriptions.read(tmp_path / "d.csv")
-    table = descriptions.read(write(tmp_path / "d.csv"))
-    with pytest.raises(ReefcoreError, match="Porites has two descriptions in the set book"):
-        descriptions.check(pd.concat([table, table]))
+        descriptions.read(tmp_path / "latin.csv")
 
 
-def test_what_is_shipped_was_written_from_the_projects_own_table():
-    table = descriptions.shipped()
-    assert set(table["set"]) == {"general", "morphology"}
-    assert table.groupby("set")["taxon"].nunique().nunique() == 1
-    assert (table["source"] == "reefcore/sample/looks.csv").all()
-    assert table.loc[table["set"] == "morphology", "words"].between(15, 45).all()
-
-
-def test_the_prompt_of_figure_14_is_the_papers():
+def test_a_prompt_has_its_slots_and_a_hash(tmp_path):
     text, name = descriptions.prompt("figure_14", coral_class="Porites")
-    assert text.startswith("Produce a sentence, without any additional context, that doesn’t exceed 30--40 words ")
-    assert "the coral class ‘Porites’ with a focus on including as many descriptive adjectives as possible." in text
-    assert text.endswith("Be as descriptive of its physical appearance as possible (color, texture, shape, etc).")
-    assert name.split()[0] == "figure_14" and name == descriptions.prompt("figure_14", coral_class="Favia")[1]
-
-
-def test_a_prompt_of_ones_own_needs_the_slots(tmp_path):
-    file = tmp_path / "mine.yaml"
-    file.write_text("text: Describe {genus} in JSON like {}.\n")
-    with pytest.raises(ReefcoreError, match=r"the slots are \['genus'\], not \['coral_class'\]"):
-        descriptions.prompt(file, coral_class="Porites")
-    assert descriptions.prompt(file, genus="{genus}")[0] == "Describe {genus} in JSON like {}."
-    file.write_text("about: nothing\n")
+    assert "describing the coral class ‘Porites’" in text and text.startswith("Produce a sentence, without any")
+    assert name == descriptions.prompt("figure_14", coral_class="Acropora")[1] and name.startswith("figure_14 ")
+    with pytest.raises(ReefcoreError, match=r"the slots are \['coral_class'\], not \['genus'\]"):
+        descriptions.prompt("figure_14", genus="Porites")
+    (tmp_path / "p.yaml").write_text("about: nothing\n")
     with pytest.raises(ReefcoreError, match="a prompt has a text"):
-        descriptions.prompt(file)
+        descriptions.prompt(tmp_path / "p.yaml")
 
 
-class Writer:
-    """A model that writes what `says` makes of a question."""
+def test_generate_asks_once_more_for_the_right_length_and_goes_on_from_its_file(tmp_path):
+    def decide(text, n):
+        if "Galaxea" in text:
+            return ""
+        if "Pavona" in text:
+            return "Leafy."
+        if "Porites" in text and "You answered" not in text:
+            return "Too short."
+        return f'"{GOOD}"'
 
-    model = "writer"
-
-    def __init__(self, says):
-        self.says, self.asked = says, []
-
-    def answer(self, text, image=b"", before=lambda: None, **settings):
-        before()
-        self.asked.append(text)
-        said = self.says(text)
-        return said if isinstance(said, Answer) else Answer(said, 10, 40, "stop")
-
-
-def test_descriptions_are_generated_from_names(tmp_path):
-    writer = Writer(lambda text: f'"{GOOD}"')
-    table = descriptions.generate(["Porites", "Favia"], writer, tmp_path / "a.jsonl")
-    assert list(table["taxon"]) == ["Porites", "Favia"] and set(table["set"]) == {"generated"}
-    row = table.iloc[0]
-    assert (row["text"], row["words"], row["how"], row["note"]) == (GOOD, 35, "writer", "")
-    assert row["prompt"].startswith("figure_14 ") and row["source"] == row["passage"] == ""
-    assert "‘Favia’" in writer.asked[1] or "‘Favia’" in writer.asked[0]
-    descriptions.generate(["Porites", "Favia"], writer, tmp_path / "a.jsonl")
-    assert len(writer.asked) == 2
-    table.to_csv(tmp_path / "d.csv", index=False)
-    assert prompts.texts(["Favia"], "generated", descriptions.read(tmp_path / "d.csv")) == {"Favia": [GOOD]}
+    with serve(decide) as server:
+        ask = (["Acropora", "Porites", "Pavona", "Galaxea"], client(server), tmp_path / "a.jsonl")
+        table = descriptions.generate(*ask)
+        assert len(server.requests) == 6
+        again = descriptions.generate(*ask)
+        assert len(server.requests) == 6
+    pd.testing.assert_frame_equal(table, again)
+    assert dict(zip(table["taxon"], table["words"], strict=True)) == {"Acropora": 35, "Porites": 35, "Pavona": 1}
+    assert table["note"].tolist() == ["", "", "too short (1 words)"] and table["text"][0] == GOOD
+    assert set(table["set"]) == {"generated"} and set(table["how"]) == {"m"}
+    assert table.attrs["missing"] == {"Galaxea": "the answer is empty"}
 
 
-def test_a_description_of_the_wrong_length_is_asked_for_once_more(tmp_path):
-    mended = Writer(lambda text: GOOD if "You answered: round coral" in text else "round coral")
-    table = descriptions.generate(["Porites"], mended, tmp_path / "a.jsonl")
-    assert (table.loc[0, "text"], table.loc[0, "note"], len(mended.asked)) == (GOOD, "", 2)
-    assert "That is 2 words. Write it again in 30 to 40 words" in mended.asked[1]
-    stubborn = Writer(lambda text: "very " * 50 + "round coral")
-    table = descriptions.generate(["Porites"], stubborn, tmp_path / "b.jsonl")
-    assert (table.loc[0, "words"], table.loc[0, "note"], len(stubborn.asked)) == (52, "too long (52 words)", 2)
+def test_the_budget_holds_for_both_rounds(tmp_path):
+    with serve("Too short.") as server, pytest.raises(ReefcoreError, match="budget of 3"):
+        budget = chat.Budget(requests=3)
+        descriptions.generate(["Acropora", "Porites"], client(server), tmp_path / "a.jsonl", budget=budget, parallel=1)
+    assert len(server.requests) == 3
 
 
-def test_a_taxon_without_a_description_is_listed(tmp_path):
-    says = {"Porites": GOOD, "Favia": "", "Galaxea": Answer("", error="status 400: policy")}
-    writer = Writer(lambda text: next(said for name, said in says.items() if name in text))
-    table = descriptions.generate(list(says), writer, tmp_path / "a.jsonl", length=(1, 40))
-    assert list(table["taxon"]) == ["Porites"]
-    assert table.attrs["missing"] == {"Favia": "the answer is empty", "Galaxea": "status 400: policy"}
-    none = descriptions.generate(["Favia"], writer, tmp_path / "a.jsonl")
-    assert len(none) == 0 and list(none.columns[:8]) == descriptions.COLUMNS
+@pytest.fixture
+def texts(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "guide.md").write_text(
+        "# Genera\n\nThe reef has Acropora and others.\n\n## Porites\nMassive, smooth.\n\nTiny corallites.\n\n"
+        "## Galaxea\n\nSpiky. Unlike porites, it stings.\n"
+    )
+    (folder / "notes.txt").write_text("ACROPORA\n\nBranching with axial corallites.\n")
+    (folder / "photo.jpg").write_bytes(b"\xff")
+    return folder
 
 
-BOOK = """# Corals of somewhere
-
-An introduction that says much about reefs.
-
-## Porites
-
-Massive colonies with small corallites.
-
-They are yellow.
-
-## Favia
-
-Rounded colonies. Unlike Porites, corallites are large.
-
-Poritesia is another thing.
-"""
-
-
-def test_passages_are_what_stands_under_a_heading_or_names_the_taxon(tmp_path):
-    (tmp_path / "book.md").write_text(BOOK)
-    (tmp_path / "notes.txt").write_text("GALAXEA\n\nSpiky.\n\nFavia\n\nMounds, says a second text.\n")
-    found = descriptions.passages(tmp_path, ["Porites", "Favia", "Galaxea", "Acropora"]).set_index("taxon")
-    assert list(found.index) == ["Porites", "Favia", "Galaxea"]
-    assert found.loc["Porites", "passage"].split("\n\n") == [
-        "Massive colonies with small corallites.",
-        "They are yellow.",
-        "Rounded colonies. Unlike Porites, corallites are large.",
+def test_passages_are_paragraphs_under_headings_first_then_those_that_name_the_taxon(texts):
+    found = descriptions.passages(texts, ["Porites", "Acropora", "Pavona"]).set_index("taxon")
+    assert found.index.tolist() == ["Porites", "Acropora"]
+    assert found["passage"]["Porites"].split("\n\n") == [
+        "Massive, smooth.",
+        "Tiny corallites.",
+        "Spiky. Unlike porites, it stings.",
     ]
-    assert found.loc["Favia", "source"] == "book.md; notes.txt" and found.loc["Galaxea", "passage"] == "Spiky."
-    short = descriptions.passages(tmp_path / "book.md", ["Porites"], most_words=6).iloc[0]
-    assert short["passage"] == "Massive colonies with small corallites. They" and short["left_out"] == 9
+    assert found["passage"]["Acropora"].startswith("Branching") and found["source"]["Porites"] == "guide.md"
+    assert found["source"]["Acropora"] == "notes.txt; guide.md"
 
 
-def test_descriptions_rest_on_texts_of_ones_own(tmp_path):
-    (tmp_path / "book.md").write_text(BOOK)
-    writer, file = Writer(lambda text: GOOD), tmp_path / "a.jsonl"
-    table = descriptions.from_texts([tmp_path / "book.md"], ["Porites", "Acropora"], writer, file)
+def test_from_texts_sends_the_passage_and_keeps_where_it_comes_from(texts, tmp_path):
+    with serve(GOOD) as server:
+        table = descriptions.from_texts(
+            texts, ["Porites", "Pavona"], client(server), tmp_path / "a.jsonl", most_words=3, parallel=1
+        )
+    assert "Massive, smooth." in server.texts[0] and "stings" not in server.texts[0]
     row = table.iloc[0]
-    assert (row["taxon"], row["set"], row["source"], row["how"]) == ("Porites", "book", "book.md", "writer")
-    assert row["passage"].startswith("Massive colonies") and row["prompt"].startswith("chat_passage ")
-    assert "Massive colonies with small corallites." in writer.asked[0] and len(writer.asked) == 1
-    assert table.attrs["missing"] == {"Acropora": "the texts do not name it"}
-    assert "Massive colonies" not in json.loads(file.read_text())["text"]
-    cut = descriptions.from_texts([tmp_path / "book.md"], ["Porites"], writer, file, most_words=6)
-    assert cut.loc[0, "note"] == "9 words of the texts left out"
+    assert (row["set"], row["source"]) == ("book", "guide.md") and row["passage"] in server.texts[0]
+    assert "words of the texts left out" in row["note"]
+    assert table.attrs["missing"] == {"Pavona": "the texts do not name it"}
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "what"),
+    ("name", "content", "message"),
     [
-        ("book.pdf", b"%PDF", "PDF is not read; convert it to text"),
-        ("book.docx", b"PK", "this is no text file"),
-        ("book.txt", b"\xff\xfe\xfa", "cannot be read .*save it as UTF-8"),
+        ("a.pdf", b"%PDF", "PDF is not read.*convert it to text"),
+        ("a.doc", b"x", "this is no text file"),
+        ("a.txt", b"\xff\xfe\x00", "cannot be read"),
+        ("none.txt", None, "does not exist"),
     ],
 )
-def test_texts_that_cannot_be_read_are_named(tmp_path, name, content, what):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ReefcoreError, match=what):
+def test_texts_that_cannot_be_read_are_refused(name, content, message, tmp_path):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ReefcoreError, match=message):
         descriptions.passages(tmp_path / name, ["Porites"])
-    if name.endswith("pdf"):
-        with pytest.raises(ReefcoreError, match=what):
-            descriptions.passages(tmp_path, ["Porites"])
-
-
-def test_texts_that_are_not_there(tmp_path):
-    with pytest.raises(ReefcoreError, match="this text does not exist"):
-        descriptions.passages(tmp_path / "none", ["Porites"])
     with pytest.raises(ReefcoreError, match="there is no text here"):
-        descriptions.passages(tmp_path, ["Porites"])
+        (tmp_path / "empty").mkdir()
+        descriptions.passages(tmp_path / "empty", ["Porites"])

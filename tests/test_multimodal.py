@@ -1,173 +1,162 @@
-"""Questions about patches: how answers are read, what is sent, counted and listed."""
+"""Reading answers of multimodal models, and asking them about patches."""
 
-import dataclasses
+import base64
 import io
+import logging
 
 import numpy as np
 import pandas as pd
 import pytest
+from chat_server import serve
 from PIL import Image
 
-from reefcore import multimodal
-from reefcore.chat import Answer
+from reefcore import chat, multimodal
 from reefcore.errors import ReefcoreError
-from reefcore.multimodal import NO_ANSWER, parse
 from reefcore.recipes import zero_shot
 
-CLASSES = ["Acropora", "Montipora", "Pocillopora", "Porites", "Astrea", "Astreopora"]
+CLASSES = ["Acropora", "Porites", "Pocillopora", "Galaxea", "Pavona"]
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "expected", "reason"),
     [
-        ("Porites", ("Porites", "name")),
-        ("  porites.\n", ("Porites", "name")),
-        ("**Porites**", ("Porites", "name")),
-        ("`PORITES`", ("Porites", "name")),
-        ("- 'Porites'", ("Porites", "name")),
-        ('{"genus": "Porites"}', ("Porites", "name")),
-        ('```json\n{"Answer": "porites", "not": "Acropora"}\n```', ("Porites", "name")),
-        ("The coral in the middle is Porites, a massive one.", ("Porites", "named")),
-        ("Porites lobata", ("Porites", "named")),
-        ("This is Porites, not Acropora.", ("Porites", "named")),
-        ("Astreopora", ("Astreopora", "name")),
-        ("<think>Acropora? No, Montipora.</think>Porites", ("Porites", "name")),
-        ("It has the look of Acropora or Montipora.\n\nPorites", ("Porites", "marked")),
-        ("Acropora branches, Porites does not.\nAnswer: Porites", ("Porites", "marked")),
-        ("Either Acropora or Porites. The genus is **Acropora**.", ("Acropora", "marked")),
-        ("Acropora or Porites", (NO_ANSWER, "several")),
-        ("\n".join(CLASSES), (NO_ANSWER, "several")),
-        ("Answer: Acropora or Porites", (NO_ANSWER, "several")),
-        ("Acropra", (NO_ANSWER, "misspelt")),
-        ("Unknown", (NO_ANSWER, "refused")),
-        ("I'm sorry, I cannot identify corals.", (NO_ANSWER, "refused")),
-        ("None of the genera.", (NO_ANSWER, "refused")),
-        ("Dendrophyllia", (NO_ANSWER, "other")),
-        ("brain coral", (NO_ANSWER, "other")),
-        ("", (NO_ANSWER, "empty")),
-        (" ... ", (NO_ANSWER, "empty")),
-        ("<think>hmm Porites", (NO_ANSWER, "empty")),
-        ("not Porites", (NO_ANSWER, "other")),
-        ("珊瑚", (NO_ANSWER, "other")),
-        ("[1, 2, 3]", (NO_ANSWER, "other")),
+        ("Porites", "Porites", "name"),
+        (" **porites**.\n", "Porites", "name"),
+        ('"PORITES"', "Porites", "name"),
+        ('```json\n{"genus": "Porites", "confidence": 0.9}\n```', "Porites", "named"),
+        ('{"answer": "Porites", "why": "smoother than Acropora"}', "Porites", "marked"),
+        ("The coral in the middle is a Porites colony.", "Porites", "named"),
+        ("It is not Acropora but Porites", "Porites", "named"),
+        ("Acropora or Porites? The answer is Porites, not Galaxea.", "Porites", "marked"),
+        ("Acropora has branches; this has none.\n\nPorites", "Porites", "marked"),
+        ("<think>Acropora? Galaxea?</think>Porites", "Porites", "name"),
+        ("Acropora, Porites", None, "several"),
+        ("\n".join(f"- {name}" for name in CLASSES), None, "several"),
+        ("Acropra", None, "misspelt"),
+        ("Unknown", None, "refused"),
+        ("I'm sorry, I can't tell.", None, "refused"),
+        ("Fungia", None, "other"),
+        (" . ", None, "empty"),
+        ("", None, "empty"),
     ],
 )
-def test_an_answer_is_one_class_or_none(text, expected):
-    assert parse(text, CLASSES) == expected
+def test_an_answer_is_read_by_the_rule(text, expected, reason):
+    assert multimodal.parse(text, CLASSES) == (expected or "no valid answer", reason)
 
 
-def test_an_answer_that_was_cut_is_said_to_be():
-    assert parse("<think>long", CLASSES, "length") == (NO_ANSWER, "cut off")
-    assert parse("The coral in the middle", CLASSES, "length") == (NO_ANSWER, "cut off")
-
-
-class Eyes:
-    """A model that sees how red a patch is, and says what `says` makes of that."""
-
-    model = "eyes"
-
-    def __init__(self, says):
-        self.says, self.seen = says, []
-
-    def answer(self, text, image=b"", before=lambda: None, **settings):
-        before()
-        pixels = np.asarray(Image.open(io.BytesIO(image)))
-        self.seen.append((text, pixels, settings))
-        said = self.says(int(pixels[0, 0, 0]))
-        return said if isinstance(said, Answer) else Answer(said, 50, 2, "stop")
+def test_an_answer_cut_off_before_a_name_says_so():
+    assert multimodal.parse("<think>It might be", CLASSES, "length") == ("no valid answer", "cut off")
+    assert multimodal.parse("The coral in the", CLASSES, "length")[1] == "cut off"
 
 
 @pytest.fixture
-def recipe():
-    return dataclasses.replace(zero_shot.load("qwen2_5_vl"), settings={"max_tokens": 8, "temperature": 0.0, "side": 64})
+def recipe(tmp_path):
+    path = tmp_path / "tiny_chat.yaml"
+    path.write_text(
+        "about: A test.\nkind: chat\nmodel: m\nprompts: [name, mine]\ntests: [S2, S3]\n"
+        "settings: {max_tokens: 8, temperature: 0.0, side: 16}\n"
+    )
+    return zero_shot.load(path)
 
 
-def patches_and_points(n=4):
-    patches = np.stack([np.full((32, 32, 3), 10 * i, np.uint8) for i in range(n)])
-    points = pd.DataFrame({"annotation_id": [f"p{i}" for i in range(n)], "label": (CLASSES * 2)[:n], "test": "S2"})
-    return patches, points.set_index(pd.Index(range(5, 5 + n)))
+@pytest.fixture
+def points():
+    ids = ["a", "b", "c", "a"]
+    return pd.DataFrame({"test": ["S2", "S2", "S2", "S3"], "annotation_id": ids, "label": ["Porites"] * 4})
 
 
-def test_answers_become_predictions_counts_and_a_list(recipe, tmp_path):
-    patches, points = patches_and_points()
-    says = {0: "Acropora", 10: "Who knows? Unknown.", 20: Answer("", error="status 400: policy"), 30: "Acropora!"}
-    asked = multimodal.ask(recipe, Eyes(says.get), patches, points, CLASSES, "name", None, tmp_path / "a.jsonl")
-    table, counts = asked.predictions, asked.counts.iloc[0]
-    assert set(table["run_id"]) == {"qwen2_5_vl.name-zero-S2"}
-    assert list(table["y_true"]) == CLASSES[:4]
-    assert list(table["y_pred"]) == ["Acropora", NO_ANSWER, NO_ANSWER, "Acropora"]
-    assert list(table["reason"]) == ["name", "refused", "failed", "name"]
-    assert (counts["asked"], counts["valid"], counts[NO_ANSWER], counts["failed"]) == (4, 2, 1, 1)
-    assert counts["reasons"] == "failed: 1; refused: 1" and counts["input_tokens"] == 150
-    assert list(asked.listed["annotation_id"]) == ["p1", "p2"]
-    assert list(asked.listed["answer"]) == ["Who knows? Unknown.", "status 400: policy"]
+PATCHES = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
+PATCHES[3] = PATCHES[0]
 
 
-def test_the_image_has_the_side_and_the_server_the_settings_of_the_recipe(recipe, tmp_path):
-    patches, points = patches_and_points(1)
-    eyes = Eyes(lambda red: "Porites")
-    multimodal.ask(recipe, eyes, patches, points, CLASSES, "name", None, tmp_path / "a.jsonl")
-    text, pixels, settings = eyes.seen[0]
-    assert pixels.shape == (64, 64, 3) and settings == {"max_tokens": 8, "temperature": 0.0}
-    assert all(f"- {name}\n" in text for name in CLASSES)
+def client(server):
+    return chat.Server("m", server.url, tries=1, timeout=5)
 
 
-def order_of(text):
+def described(**columns):
+    given = {"taxon": CLASSES, "set": "mine", "text": [f"looks like {n}ish" for n in range(5)], "words": 3}
+    return pd.DataFrame(given | {"how": "me", "prompt": "", "source": "", "passage": ""} | columns)
+
+
+def test_patches_become_predictions_and_counts(recipe, points, tmp_path):
+    said = ["Porites", "no idea", (400, b"policy", {})]
+    with serve(lambda text, n: said[n]) as server:
+        options = {"parallel": 1, "budget": chat.Budget(input_price=1, output_price=1)}
+        table, counts = multimodal.ask(
+            recipe, client(server), PATCHES, points, CLASSES, "name", tmp_path / "a.jsonl", **options
+        )
+        again, _ = multimodal.ask(recipe, client(server), PATCHES, points, CLASSES, "name", tmp_path / "a.jsonl")
+        assert len(server.requests) == 3  # the point of both test sets is asked once
+    pd.testing.assert_frame_equal(table, again)
+    assert table["run_id"].tolist() == ["tiny_chat.name-zero-S2"] * 3 + ["tiny_chat.name-zero-S3"]
+    assert table["y_pred"].tolist() == ["Porites", "no valid answer", "no valid answer", "Porites"]
+    assert table["reason"].tolist() == ["name", "other", "failed", "name"]
+    assert table["answer"][1] == "no idea" and "policy" in table["answer"][2]
+    row = counts.iloc[0]
+    assert (row["asked"], row["valid"], row["no valid answer"], row["failed"]) == (3, 2, 1, 1)
+    assert row["reasons"] == "failed: 1; other: 1" and row["cost"] == pytest.approx(30e-6)
+    body = server.requests[0]
+    assert (body["model"], body["max_tokens"], body["temperature"]) == ("m", 8, 0.0) and "side" not in body
+    image = base64.b64decode(body["messages"][0]["content"][0]["image_url"]["url"].partition(",")[2])
+    assert Image.open(io.BytesIO(image)).size == (16, 16)
+
+
+def listed(text):
     return [line[2:] for line in text.splitlines() if line.startswith("- ")]
 
 
-def test_the_classes_are_shuffled_for_each_point_by_the_seed(recipe, tmp_path):
-    patches, points = patches_and_points(6)
-
-    def orders(which, seed, changed=recipe):
-        eyes, file = Eyes(lambda red: "Porites"), tmp_path / f"{which}.jsonl"
-        multimodal.ask(changed, eyes, patches, points, CLASSES, "name", None, file, seed=seed, parallel=1)
-        return [order_of(text) for text, _, _ in eyes.seen]
-
-    first = orders("a", 0)
-    assert all(sorted(order) == sorted(CLASSES) for order in first) and len(set(map(tuple, first))) > 3
-    assert orders("b", 0) == first and orders("c", 1) != first
-    still = dataclasses.replace(recipe, settings=recipe.settings | {"shuffle": False})
-    assert orders("d", 0, still) == [CLASSES] * 6
+def test_classes_stand_in_an_order_drawn_for_each_point(recipe, points, tmp_path):
+    orders = {}
+    for seed in (0, 0, 1):
+        with serve("Porites") as server:
+            file = tmp_path / f"{len(orders)}{seed}.jsonl"
+            multimodal.ask(recipe, client(server), PATCHES, points, CLASSES, "name", file, seed=seed, parallel=1)
+        found = [listed(text) for text in server.texts]
+        assert all(sorted(order) == sorted(CLASSES) for order in found) and len({tuple(o) for o in found}) > 1
+        assert orders.setdefault(seed, found) == found
+    assert orders[0] != orders[1]
 
 
-def test_a_point_of_two_test_sets_is_asked_once_and_patches_may_be_read_as_needed(recipe, tmp_path):
-    patches, points = patches_and_points(3)
-    both, rows, eyes = pd.concat([points, points.assign(test="S3")]), [], Eyes(lambda red: "Porites")
-
-    def read(at):
-        rows.extend(at)
-        return patches[at % 3]
-
-    asked = multimodal.ask(recipe, eyes, read, both, CLASSES, "name", None, tmp_path / "a.jsonl")
-    assert len(eyes.seen) == 3 and rows == list(range(6))
-    assert asked.predictions["run_id"].value_counts().to_dict() == {
-        "qwen2_5_vl.name-zero-S2": 3,
-        "qwen2_5_vl.name-zero-S3": 3,
-    }
-    again = multimodal.ask(recipe, eyes, read, both, CLASSES, "name", None, tmp_path / "a.jsonl")
-    assert len(eyes.seen) == 3 and again.counts["from_cache"].iloc[0] == 3
-    pd.testing.assert_frame_equal(again.predictions, asked.predictions)
+def test_descriptions_follow_the_names_and_a_class_without_one_is_an_error(recipe, points, tmp_path):
+    with serve("Porites") as server:
+        ask = (recipe, client(server), PATCHES, points, CLASSES, "mine", tmp_path / "a.jsonl")
+        multimodal.ask(*ask, descriptions=described())
+        assert "Porites: looks like 1ish" in listed(server.texts[0])
+        sent = len(server.requests)
+        with pytest.raises(ReefcoreError, match="describes 4 of 5 classes, not Acropora"):
+            multimodal.ask(*ask, descriptions=described().iloc[1:])
+        with pytest.raises(ReefcoreError, match="fewer patches than the 4 points"):
+            multimodal.ask(*ask[:2], PATCHES[:2], *ask[3:], descriptions=described())
+        assert len(server.requests) == sent
 
 
-def test_descriptions_follow_the_names_shipped_ones_and_ones_own(recipe, tmp_path):
-    patches, points = patches_and_points(1)
-    classes = ["Acropora", "Porites"]
-    rows = [(name, "book", f"{name} of the book", 4, "me", "", "", "") for name in classes]
-    own = pd.DataFrame(rows, columns="taxon set text words how prompt source passage".split())
-    eyes = Eyes(lambda red: "Porites")
-    multimodal.ask(recipe, eyes, patches, points, classes, "book", own, tmp_path / "a.jsonl")
-    multimodal.ask(recipe, eyes, patches, points, classes, "morphology", own, tmp_path / "a.jsonl")
-    book, shipped = (order_of(text) for text, _, _ in eyes.seen)
-    assert sorted(book) == ["Acropora: Acropora of the book", "Porites: Porites of the book"]
-    assert all(len(line.split()) > 15 for line in shipped)
-    with pytest.raises(ReefcoreError, match="no descriptions of the set 'generated'"):
-        multimodal.ask(recipe, eyes, patches, points, classes, "generated", own, tmp_path / "a.jsonl")
-    with pytest.raises(ReefcoreError, match="Nonea"):
-        multimodal.ask(recipe, eyes, patches, points, [*classes, "Nonea"], "book", own, tmp_path / "a.jsonl")
+def test_the_zero_shot_step_asks_a_chat_model(recipe, tmp_path, monkeypatch, caplog):
+    from types import SimpleNamespace
 
+    from reefcore.files import read_parquet, write_parquet
+    from reefcore.workflow import experiments
 
-def test_patches_that_are_not_those_of_the_points(recipe, tmp_path):
-    patches, points = patches_and_points(3)
-    with pytest.raises(ReefcoreError, match="2 patches for 3 points"):
-        multimodal.ask(recipe, Eyes(str), patches[:2], points, CLASSES, "name", None, tmp_path / "a.jsonl")
+    folder, ids = tmp_path / "data", ["a", "b", "c"]
+    splits = {"scheme": ["S2", "S2", "S3", "S2"], "annotation_id": ["a", "b", "a", "c"]}
+    splits["part"] = ["test", "test", "test", "train"]
+    write_parquet(pd.DataFrame(splits), folder / "splits.parquet")
+    labels = pd.DataFrame({"annotation_id": ids, "label": ["Porites", "Acropora", "Galaxea"]})
+    write_parquet(labels, folder / "annotations.parquet")
+    write_parquet(labels[["annotation_id"]], folder / "patches.parquet")
+    np.save(folder / "patches.npy", np.random.default_rng(0).integers(0, 256, (3, 16, 16, 3), dtype=np.uint8))
+    profile = SimpleNamespace(seed=0, shards=False, descriptions="", name="test", kind="sample")
+    monkeypatch.delenv("REEFCORE_CHAT_URL", raising=False)
+    monkeypatch.delenv("REEFCORE_CHAT_LOCAL", raising=False)
+    with pytest.raises(ReefcoreError, match=r"REEFCORE_CHAT_URL.*REEFCORE_CHAT_LOCAL=1"):
+        experiments._ask(recipe, profile, folder, 1)
+    with serve("Porites") as server, caplog.at_level(logging.WARNING):
+        monkeypatch.setenv("REEFCORE_CHAT_URL", server.url)
+        experiments._ask(recipe, profile, folder, 1)
+        experiments._ask(recipe, profile, folder, 1)
+        assert len(server.requests) == 2
+    assert "not asked with the prompt set mine" in caplog.text
+    table = read_parquet(folder / "zero_shot" / "tiny_chat.parquet")
+    runs = table.groupby("run_id")["y_true"].agg(list).to_dict()
+    assert runs == {"tiny_chat.name-zero-S2": ["Porites", "Acropora"], "tiny_chat.name-zero-S3": ["Porites"]}
+    assert set(table["y_pred"]) == {"Porites"}
+    assert read_parquet(folder / "answers" / "tiny_chat.parquet")["from_cache"].tolist() == [2]

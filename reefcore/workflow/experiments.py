@@ -244,28 +244,24 @@ def _ask(recipe: ZeroShot, profile: Profile, folder: Path, workers: int) -> None
 
 
 def _chat(recipe, profile, folder, points, classes, sets, own) -> None:
-    """Ask a multimodal language model; every answer is kept beside the predictions, and none is asked for twice."""
+    """Ask a multimodal language model; every answer is kept under ``answers``, and none is asked for twice.
+
+    The environment says where: ``REEFCORE_CHAT_URL`` (and ``REEFCORE_CHAT_KEY``), or ``REEFCORE_CHAT_LOCAL=1``.
+    """
     from reefcore import chat, multimodal
 
-    store = steps.store(profile, folder)
-    at = positions(points["annotation_id"], pd.Series(store.ids, dtype="str"))
-    client, tables, counts = chat.client(recipe.model), [], []
+    client, patches, tables, counts = chat.client(recipe.model), steps.store(profile, folder), [], []
+    places = positions(points["annotation_id"], pd.Series(patches.ids, dtype="str"))
+    file = folder / "answers" / f"{recipe.name}.jsonl"
     for name in sets:
-        asked_now = multimodal.ask(
-            recipe,
-            client,
-            lambda rows: store.read(at[rows], recipe.settings["side"]),
-            points,
-            classes,
-            name,
-            own,
-            folder / "answers" / f"{recipe.name}.jsonl",
-            seed=profile.seed,
+        images = (patches.read(np.array([place]), recipe.settings["side"])[0] for place in places)
+        table, counted = multimodal.ask(
+            recipe, client, images, points, classes, name, file, descriptions=own, seed=profile.seed
         )
-        tables.append(asked_now.predictions)
-        counts.append(asked_now.counts)
+        tables.append(table)
+        counts.append(counted)
     write_parquet(pd.concat(tables, ignore_index=True), folder / "zero_shot" / f"{recipe.name}.parquet")
-    write_parquet(pd.concat(counts, ignore_index=True), folder / "answers" / f"{recipe.name}.parquet")
+    write_parquet(pd.concat(counts, ignore_index=True), file.with_suffix(".parquet"))
 
 
 def _open(name: str, recipe: str, train_set: str, profile: Profile, folder: Path, workers: int) -> None:
