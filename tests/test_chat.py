@@ -254,7 +254,7 @@ def test_a_place_where_nothing_can_be_kept_and_a_missing_package_are_named(tmp_p
     with serve("yes") as server, pytest.raises(ReefcoreError, match="answers cannot be kept here"):
         chat.ask_all(client(server), questions(1), tmp_path / "file" / "a.jsonl")
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(ReefcoreError, match="the package openai is missing; install .* extra language"):
+    with pytest.raises(ReefcoreError, match=r"the package openai is missing; install .* extra language"):
         chat.Server("m", "http://localhost:1/v1")
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ReefcoreError, match="the package transformers is missing"):
