@@ -24,16 +24,11 @@ NAMES |= {"W": "new site"}
 
 def parts(run_ids: pd.Series) -> pd.DataFrame:
     """Split run ids into ``recipe``, ``prompts`` (empty where there is none) and ``test``."""
-    found = run_parts(run_ids.astype("str")).astype("str")
-    names = found["recipe"].str.rpartition(".")
-    whole = names[0] == ""
-    return pd.DataFrame(
-        {
-            "recipe": names[0].mask(whole, found["recipe"]),
-            "prompts": names[2].mask(whole, ""),
-            "test": found["test"],
-        }
-    )
+    found = run_parts(run_ids.astype("str"))
+    whole = found["recipe"].astype("str")
+    recipe = whole.str.replace(r"\.[^.]*$", "", regex=True)
+    prompts = [name[len(first) + 1 :] for name, first in zip(whole, recipe, strict=True)]
+    return pd.DataFrame({"recipe": recipe, "prompts": prompts, "test": found["test"]}, index=run_ids.index)
 
 
 def is_zero_shot(run_ids: pd.Series) -> pd.Series:
