@@ -188,10 +188,11 @@ def passages(sources: str | Path | Iterable[str | Path], taxa: Sequence[str], mo
                     inside = here
                 elif inside or here:
                     (under if inside else beside).append((name, text))
-        words = " \n\n ".join(text for _, text in under + beside).split(" ")
+        passage = "\n\n".join(text for _, text in under + beside)
+        words = passage.split()
         if under or beside:
             source = "; ".join(dict.fromkeys(name for name, _ in under + beside))
-            passage = " ".join(words[:most_words]).replace(" \n\n ", "\n\n").strip()
+            passage = passage if len(words) <= most_words else " ".join(words[:most_words])
             rows.append((taxon, source, passage, max(0, len(words) - most_words)))
     return pd.DataFrame(rows, columns=["taxon", "source", "passage", "left_out"])
 
