@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from reefcore.errors import ReefcoreError
 
 URL, KEY, LOCAL = "REEFCORE_CHAT_URL", "REEFCORE_CHAT_KEY", "REEFCORE_CHAT_LOCAL"  # environment variables
+BUDGET = "REEFCORE_CHAT_BUDGET"
 LONGEST_WAIT = 120  # seconds that a server may ask us to wait; one that asks for more has closed for today
 PATIENCE = 3  # questions in a row that fail for trouble with the server, or that it refuses before it answered any
 SHOWN = 240  # characters of what a server says
@@ -339,6 +340,29 @@ class Local:
             "length" if len(written) >= most else "stop",
             seconds=round(time.monotonic() - start, 3),
         )
+
+
+def budget() -> Budget | None:
+    """Return the limit that the environment sets, if any.
+
+    ``REEFCORE_CHAT_BUDGET`` holds what `Budget` takes, as ``requests=500`` or ``cost=5 input_price=0.2
+    output_price=0.6`` (prices per million tokens, in the money of the cost).
+
+    Raises
+    ------
+    ReefcoreError
+        Where it says anything else.
+    """
+    text = os.environ.get(BUDGET, "").replace(",", " ")
+    try:
+        given = {key: float(value) for key, value in (part.split("=") for part in text.split())}
+        whole = {key: int(value) if key in ("requests", "tokens") else value for key, value in given.items()}
+        return Budget(**whole) if whole else None
+    except (ValueError, TypeError) as error:
+        raise ReefcoreError(
+            f"{BUDGET} is {text!r}, which is no budget ({error})",
+            do="write requests=500, tokens=1000000, or cost=5 input_price=0.2 output_price=0.6",
+        ) from None
 
 
 def client(model: str) -> Server | Local:

@@ -345,3 +345,15 @@ def test_a_model_on_this_machine_answers_words_and_images_and_is_asked_once(tiny
     assert drawn[0] == drawn[1]
     with pytest.raises(ReefcoreError, match="budget of 1"):
         chat.ask_all(model, questions(2), tmp_path / "b.jsonl", {"max_tokens": 1}, chat.Budget(requests=1))
+
+
+def test_the_environment_sets_a_budget(monkeypatch):
+    monkeypatch.delenv("REEFCORE_CHAT_BUDGET", raising=False)
+    assert chat.budget() is None
+    monkeypatch.setenv("REEFCORE_CHAT_BUDGET", "cost=5 input_price=0.2, output_price=0.6")
+    found = chat.budget()
+    assert (found.cost, found.input_price, found.output_price, found.requests) == (5, 0.2, 0.6, 0)
+    for text in ("much", "dollars=5", "requests=many"):
+        monkeypatch.setenv("REEFCORE_CHAT_BUDGET", text)
+        with pytest.raises(ReefcoreError, match=f"REEFCORE_CHAT_BUDGET is '{text}', which is no budget"):
+            chat.budget()
