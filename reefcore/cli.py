@@ -164,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
         _zero_shot,
         "ask models that were not trained on the classes, and write their predictions",
         epilog="A language model is asked where REEFCORE_CHAT_URL says (an OpenAI-compatible address, as vLLM and "
-        "Ollama have), with the key in REEFCORE_CHAT_KEY if it wants one; REEFCORE_CHAT_BUDGET=requests=500 is a limit.",
+        "Ollama have), with the key in REEFCORE_CHAT_KEY if it wants one; REEFCORE_CHAT_BUDGET=requests=9 is a limit.",
     )
     one.add_argument(
         "recipes", nargs="*", metavar="RECIPE", help="a zero-shot recipe or a YAML file; all of the profile by default"
