@@ -26,6 +26,7 @@ from reefcore.errors import ReefcoreError
 URL, KEY, LOCAL = "REEFCORE_CHAT_URL", "REEFCORE_CHAT_KEY", "REEFCORE_CHAT_LOCAL"  # environment variables
 LONGEST_WAIT = 120  # seconds that a server may ask us to wait; one that asks for more has closed for today
 PATIENCE = 3  # questions in a row that fail for trouble with the server, or that it refuses before it answered any
+SHOWN = 240  # characters of what a server says
 LARGEST = 2**20  # bytes of an answer; a server that sends more is not answering
 THIS_QUESTION = (400, 413, 422)  # statuses that are about one question; every other 4xx is about all of them
 AGAIN = (408, 409, 429)  # and every 5xx
@@ -171,19 +172,21 @@ class Server:
             self._take_turn()
             pause = self._back_off * 2 ** (tried - 1)
             try:
-                found = _understood(self._post(text, image, settings))
-                seconds = round(time.monotonic() - start, 3)
-                return Answer(**{**found, "text": self._clean(found["text"])}, tries=tried, seconds=seconds)
+                found = _understood(self._clean(self._post(text, image, settings).decode("utf-8", "replace")))
+                return Answer(**found, tries=tried, seconds=round(time.monotonic() - start, 3))
             except ValueError as problem:
                 error = str(problem)
             except Exception as problem:  # of the API, of the HTTP library below it, of the socket
                 status = getattr(problem, "status_code", None)
-                # A status below 400 is a redirect loop or the like: about all questions, as most of 4xx.
-                error = f"status {status}: {problem}" if status else f"{type(problem).__name__}: {problem}"
+                # The client's own message leaves out what a server says in other words than OpenAI's.
+                said = problem.response.text if status else str(problem)
+                error = f"status {status}" if status else type(problem).__name__
+                error += f": {' '.join(self._clean(said).split())[:SHOWN]}"
                 if status in THIS_QUESTION:
-                    return Answer("", tries=tried, error=self._clean(error))
+                    return Answer("", tries=tried, error=error)
+                # A status below 400 is a redirect loop or the like: about all questions, as most of 4xx.
                 if status and status not in AGAIN and status < 500:
-                    raise ReefcoreError(self._clean(error), repr(self), self._advice(status)) from None
+                    raise ReefcoreError(error, repr(self), self._advice(status)) from None
                 asked = _retry_after(problem) if status else 0
                 if asked > LONGEST_WAIT:
                     what = f"the server asks to wait {asked:.0f} seconds"
@@ -192,7 +195,7 @@ class Server:
             if tried < self._tries:
                 time.sleep(pause)
         seconds = round(time.monotonic() - start, 3)
-        return Answer("", tries=self._tries, seconds=seconds, error=self._clean(error), final=False)
+        return Answer("", tries=self._tries, seconds=seconds, error=error, final=False)
 
     def _post(self, text: str, image: bytes, settings: dict) -> bytes:
         parts = [{"type": "text", "text": text}]
@@ -240,9 +243,9 @@ def _retry_after(error: Exception) -> float:
         return max(0.0, email.utils.mktime_tz(date) - time.time()) if date else 0.0
 
 
-def _understood(body: bytes) -> dict:
-    shown = body[:160].decode("utf-8", "replace")
-    if body.lstrip()[:1] == b"<":
+def _understood(body: str) -> dict:
+    shown = body[:SHOWN]
+    if body.lstrip().startswith("<"):
         raise ValueError(f"a web page came back, not an answer; check the address in {URL} ({shown!r})")
     try:
         reply = json.loads(body)
@@ -285,7 +288,7 @@ class Local:
             self._processor = AutoProcessor.from_pretrained(source)
             self._model = AutoModelForImageTextToText.from_pretrained(source, dtype="auto").to(self._device).eval()
         except Exception as error:  # of the hub, the network, the disk, the model's code
-            said = " ".join(str(error).split())[:240]
+            said = " ".join(str(error).split())[:SHOWN]
             raise ReefcoreError(
                 f"the model {source} cannot be loaded ({said})",
                 do=f"where there is a network, run `hf download {source}`, or name a folder with its weights, "

@@ -25,8 +25,8 @@ MEASURES = ["published", "value", "ci_low", "ci_high", "difference", "chance"]  
 
 def parts(run_ids: pd.Series) -> pd.DataFrame:
     """Split run ids into ``recipe``, ``prompts`` (empty where there is none) and ``test``."""
-    found = run_parts(run_ids).astype("str")  # of no run at all too
-    names = found["recipe"].str.rpartition(".").reindex(columns=range(3)).astype("str")
+    found = run_parts(run_ids.astype("str")).astype("str")
+    names = found["recipe"].str.rpartition(".").reindex(columns=range(3)).astype("str")  # of no run at all too
     whole = names[0] == ""
     return pd.DataFrame(
         {
@@ -163,8 +163,9 @@ def beside(measured: pd.DataFrame, number: int) -> pd.DataFrame:
 
 
 def in_percent(table: pd.DataFrame) -> pd.DataFrame:
-    """Arrange the fractions that `beside` returns for print, as percent."""
-    return table.assign(**100 * table[MEASURES])
+    """Arrange what `beside` returns of Table 5 for print: percent, and test sets in words."""
+    table = table.assign(test=table["test"].map(NAMES), **100 * table[MEASURES])
+    return table.drop(columns=["recipe", "prompts"])
 
 
 def missing(measured: pd.DataFrame, descriptions: pd.DataFrame | None = None, profile: str = "sample") -> pd.DataFrame:

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from chat_server import reply, serve
 
@@ -82,7 +83,8 @@ def test_a_wrong_key_or_model_stops_at_once_and_the_key_is_not_repeated(status, 
     with serve((status, json.dumps({"error": f"bad key {KEY}"}).encode(), {})) as server:
         with pytest.raises(ReefcoreError, match=f"(?s)status {status}.*0 of 20 questions.*") as raised:
             chat.ask_all(client(server), questions(20), tmp_path / "a.jsonl", parallel=1)
-        assert len(server.requests) == 1 and advice in str(raised.value) and KEY not in str(raised.value)
+        assert len(server.requests) == 1 and advice in str(raised.value)
+        assert "bad key ***" in str(raised.value) and KEY not in str(raised.value)
 
 
 def test_one_refused_question_is_a_failure_that_does_not_stop_the_rest_and_can_be_asked_again(tmp_path):
@@ -244,3 +246,76 @@ def test_the_environment_says_which_client(monkeypatch):
     monkeypatch.setenv("REEFCORE_CHAT_LOCAL", "1")
     with pytest.raises(ReefcoreError, match=r"the model /no/such cannot be loaded .*hf download"):
         chat.client("/no/such")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Save a Qwen2.5-VL of a few thousand random weights, with a tokenizer of whole words."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import (
+        PreTrainedTokenizerFast,
+        Qwen2_5_VLConfig,
+        Qwen2_5_VLForConditionalGeneration,
+        Qwen2_5_VLProcessor,
+        Qwen2VLImageProcessor,
+        Qwen2VLVideoProcessor,
+    )
+
+    special = ["<unk>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>", "<|video_pad|>"]
+    words = {word: i for i, word in enumerate([*special, "Which", "coral", "Porites", "Acropora", "?"])}
+    model = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    model.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=model, unk_token="<unk>", eos_token="<|im_end|>", pad_token="<|im_end|>"
+    )
+    tokenizer.add_special_tokens({"additional_special_tokens": special[2:]})
+    tokenizer.image_token, tokenizer.video_token = "<|image_pad|>", "<|video_pad|>"
+    template = (
+        "{% for m in messages %}{% for part in m['content'] %}{% if part['type'] == 'image' %}"
+        "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endfor %}"
+    )
+    text = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    text |= {"num_key_value_heads": 2, "vocab_size": len(words), "tie_word_embeddings": False, "eos_token_id": 1}
+    text |= {"bos_token_id": 0, "pad_token_id": 1}
+    text |= {"rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e4}}
+    vision = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 16}
+    config = Qwen2_5_VLConfig(
+        text_config=text,
+        vision_config=vision | {"fullatt_block_indexes": [0]},
+        image_token_id=3,
+        video_token_id=5,
+        vision_start_token_id=2,
+        vision_end_token_id=4,
+    )
+    folder = tmp_path_factory.mktemp("models") / "tiny-vl"
+    torch.manual_seed(0)
+    Qwen2_5_VLForConditionalGeneration(config).save_pretrained(folder)
+    Qwen2_5_VLProcessor(
+        Qwen2VLImageProcessor(), tokenizer, Qwen2VLVideoProcessor(), chat_template=template
+    ).save_pretrained(folder)
+    return folder
+
+
+def test_a_model_on_this_machine_answers_words_and_images_and_is_asked_once(tiny, tmp_path, monkeypatch):
+    import torch
+
+    from reefcore.multimodal import png
+
+    torch.set_num_threads(1)
+    monkeypatch.setenv("REEFCORE_CHAT_LOCAL", "1")
+    model = chat.client(str(tiny))
+    assert repr(model) == "Local('tiny-vl')"
+    image = png(np.full((56, 56, 3), 90, dtype=np.uint8), 56)
+    asked = [chat.Question("a", "test", "Which coral ?"), chat.Question("b", "test", "Which coral ?", image)]
+    answers, counts = chat.ask_all(model, asked, tmp_path / "a.jsonl", {"max_tokens": 3, "temperature": 0.0})
+    words, pixels = (answer.input_tokens for answer in answers)
+    assert words == 3 and pixels == 3 + 2 + 4  # 56 pixels are 2 x 2 tokens, between start and end
+    assert all(1 <= answer.output_tokens <= 3 and not answer.error for answer in answers)
+    assert (counts["asked"], counts["requests"]) == (2, 2)
+    again, counts = chat.ask_all(model, asked, tmp_path / "a.jsonl", {"max_tokens": 3, "temperature": 0.0})
+    assert again == answers and counts["asked"] == 0
+    drawn = [model.answer("Which coral ?", max_tokens=8, temperature=1.0, seed=seed).text for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1]
+    with pytest.raises(ReefcoreError, match="budget of 1"):
+        chat.ask_all(model, questions(2), tmp_path / "b.jsonl", {"max_tokens": 1}, chat.Budget(requests=1))

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import auc, roc_auc_score, roc_curve
 
-from reefcore import open_set, published
+from reefcore import figures, open_set, published
 from reefcore.errors import ReefcoreError
 
 
@@ -228,3 +228,14 @@ def test_thresholds_need_validation_points_of_known_classes(runs):
     first = table[table["run_id"] == "m.open-S4-S4"]
     with pytest.raises(ReefcoreError, match="no validation points of known classes"):
         open_set.thresholds(first[first["y_true"] == "C"], first, annotations)
+
+
+def test_figures_show_both_kinds_and_every_score(runs):
+    table, annotations = runs
+    first = open_set.with_scores(table[table["run_id"] == "m.open-S4-S4"])
+    figure = figures.known_unknown(first, open_set.is_known(first), ["msp", "mls"])
+    assert [axes.get_xlabel() for axes in figure.axes] == ["largest probability", "largest logit"]
+    curves = open_set.risk_coverage(first, annotations, n=10)
+    drawn = figures.risk_coverage({"m": curves})
+    labels = [line.get_label() for line in drawn.axes[0].get_lines()]
+    assert labels == ["largest probability", "largest logit", "energy"]

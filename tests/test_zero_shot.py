@@ -1,235 +1,200 @@
-"""Ranks, tables and sentences about models that were never trained on the classes."""
+"""Tables 5 and 12 from predictions: ranks, what stands beside what, what is missing, which texts help."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from reefcore import figures, predictions, published, zero_shot
+from reefcore import figures, published, zero_shot
 from reefcore.errors import ReefcoreError
 
-CLASSES = list("abcd")
-PAIR = [("morphology", "name")]
+CLASSES = ["Acropora", "Pavona", "Porites"]
 
 
-def run(run_id, truth, scores, ids=None, classes=CLASSES):
-    """Make the predictions of one run."""
-    ids = pd.Series([f"p{i:03d}" for i in range(len(truth))] if ids is None else ids)
-    return predictions.from_scores(run_id, ids, pd.Series(truth), np.asarray(scores, np.float32), classes)
+def scored(run, y_true, scores):
+    table = pd.DataFrame({"run_id": run, "annotation_id": [f"{i:03d}" for i in range(len(y_true))], "y_true": y_true})
+    scores = np.asarray(scores, dtype="float32")
+    table["y_pred"] = np.array(CLASSES)[scores.argmax(1)]
+    return table.join(pd.DataFrame(scores, columns=[f"score:{name}" for name in CLASSES]))
 
 
-def photos(count, per_photo=4):
-    """Make the annotations of so many points, some to each photo."""
-    ids = [f"p{i:03d}" for i in range(count)]
-    return pd.DataFrame({"annotation_id": ids, "source": "s", "image": [f"i{i // per_photo}" for i in range(count)]})
+def test_ranks_begin_at_one_equal_scores_share_and_what_is_not_scored_has_none():
+    table = scored(
+        "m.name-zero-S2", ["Acropora", "Pavona", "Porites", "Favia"], [[0.5, 0.3, 0.2]] * 2 + [[0.4, 0.2, 0.4]] * 2
+    )
+    assert zero_shot.ranks(table).tolist()[:3] == [1, 2, 1.5] and np.isnan(zero_shot.ranks(table)[3])
+    assert zero_shot.ranks(table.drop(columns=[f"score:{name}" for name in CLASSES])).isna().all()
 
 
-@pytest.fixture(scope="module")
-def world():
-    """A toy that guesses with names and mostly knows with morphology, and a chat model that answers in words."""
+@pytest.fixture
+def asked():
+    """Make three runs on the same 300 points in 60 photos: by chance, better, and a language model without scores."""
     rng = np.random.default_rng(0)
-    at = np.arange(160) % 4
-    truth = np.array(CLASSES)[at]
-    guess = rng.random((160, 4))
-    known = 0.6 * guess + 0.4 * np.eye(4)[at]
-    spoken = run("qwen2_5_vl.book-zero-S3", truth, known).drop(columns=[f"score:{name}" for name in CLASSES])
-    spoken.loc[:39, "y_pred"] = zero_shot.NO_ANSWER
-    tables = [run("toy.name-zero-S3", truth, guess), run("toy.morphology-zero-S3", truth, known), spoken]
-    return pd.concat(tables, ignore_index=True), photos(160)
-
-
-def test_rank_counts_the_classes_that_score_higher_and_halves_ties():
-    scores = [[0.1, 0.4, 0.3, 0.2], [0.4, 0.4, 0.1, 0.1], [0.25] * 4, [0.9, 0.1, 0, 0]]
-    table = run("r.name-zero-S3", list("abcz"), scores)
-    assert zero_shot.ranks(table).to_numpy() == pytest.approx([4, 1.5, 2.5, np.nan], nan_ok=True)
-    moved = table.iloc[::-1].set_axis([7, 7, 5, 1])  # any index, also with repeats
-    assert zero_shot.ranks(moved).to_numpy() == pytest.approx([np.nan, 2.5, 1.5, 4], nan_ok=True)
-
-
-def test_rank_leaves_out_classes_of_other_runs_and_runs_without_scores():
-    one = run("r.name-zero-S3", ["a"], [[0.2, 0.8]], classes=["a", "b"])
-    other = run("q.name-zero-S3", ["d"], [[0.7, 0.3]], classes=["c", "d"])
-    spoken = one.drop(columns=["score:a", "score:b"]).assign(run_id="chat.name-zero-S3")
-    found = zero_shot.ranks(pd.concat([one, other, spoken], ignore_index=True))
-    assert found.to_numpy() == pytest.approx([2, 2, np.nan], nan_ok=True)
-    assert zero_shot.ranks(spoken).isna().all()
-
-
-def test_run_ids_give_recipe_prompt_set_and_test():
-    ids = pd.Series(["toy.name-zero-S3", "my.own-model.book-zero-W", "plain-zero-S1", "vit-S3-S3"])
-    assert zero_shot.parts(ids).to_numpy().tolist() == [
-        ["toy", "name", "S3"],
-        ["my.own-model", "book", "W"],
-        ["plain", "", "S1"],
-        ["vit", "", "S3"],
+    y = rng.choice(CLASSES, 300)
+    noise = rng.random((300, 3))
+    right = (np.array(CLASSES) == y[:, None]) * 0.5
+    tables = [
+        scored("clip_sample.name-zero-S3", y, noise / 3),
+        scored("clip_sample.morphology-zero-S3", y, (noise + right) / 3),
     ]
-    assert zero_shot.is_zero_shot(ids).tolist() == [True, True, True, False]
+    chat = tables[0].drop(columns=[f"score:{name}" for name in CLASSES]).assign(run_id="qwen2_5_vl.name-zero-S3")
+    chat.loc[:29, "y_pred"] = zero_shot.NO_ANSWER
+    annotations = pd.DataFrame({"annotation_id": tables[0]["annotation_id"], "source": "s"})
+    return pd.concat([*tables, chat], ignore_index=True), annotations.assign(image=[str(i // 5) for i in range(300)])
 
 
-def test_evaluate_gives_both_measures_with_chance_and_counts(world):
-    table, annotations = world
-    measured = zero_shot.evaluate(table, annotations, 200).set_index(["run_id", "metric"])
-    guess, known = measured.loc["toy.name-zero-S3"], measured.loc["toy.morphology-zero-S3"]
-    assert measured[["chance"]].groupby("metric").max()["chance"].to_dict() == {"macro_recall": 0.25, "mean_rank": 2.5}
-    assert known.at["mean_rank", "ci_high"] < guess.at["mean_rank", "ci_low"]
-    for rows in (guess, known):
-        assert (rows["ci_low"] <= rows["value"]).all() and (rows["value"] <= rows["ci_high"]).all()
-    of = table[table["run_id"] == "toy.name-zero-S3"]
-    assert guess.at["mean_rank", "value"] == pytest.approx(zero_shot.ranks(of).mean())
-    assert guess.at["macro_recall", "value"] == pytest.approx((of["y_true"] == of["y_pred"]).mean())  # equal classes
-    spoken = measured.loc["qwen2_5_vl.book-zero-S3"]
-    assert spoken.index.tolist() == ["macro_recall"] and spoken["invalid"].tolist() == [40]
-    assert spoken["offered"].isna().all() and spoken["unranked"].tolist() == [160]
-    again = zero_shot.evaluate(table, annotations, 200).set_index(["run_id", "metric"])
-    pd.testing.assert_frame_equal(measured, again)
+def test_every_run_has_recall_and_those_with_scores_a_rank(asked):
+    predictions, annotations = asked
+    found = zero_shot.evaluate(predictions, annotations, n=100).set_index(["recipe", "prompts", "metric"])
+    rank = found.loc[("clip_sample", "name", "mean_rank")]
+    assert rank["value"] == pytest.approx(zero_shot.ranks(predictions.iloc[:300]).mean()) and rank["chance"] == 2
+    assert rank["ci_low"] < rank["value"] < rank["ci_high"] and rank["ci_high"] - rank["ci_low"] < 0.4
+    chat = found.loc["qwen2_5_vl", "name"]
+    assert list(chat.index) == ["macro_recall"] and chat["invalid"].tolist() == [30]
+    assert found.loc[("clip_sample", "morphology", "macro_recall"), "value"] > rank["chance"] / 6
+    assert found["chance"].xs("macro_recall", level=2).unique() == pytest.approx(1 / 3)
+    one = zero_shot.evaluate(predictions, annotations.assign(image="the same"), n=10)
+    assert one["ci_low"].isna().all()
+    assert zero_shot.evaluate(predictions.iloc[:0], annotations).empty
 
 
-def test_points_of_a_class_that_is_not_offered_are_counted_and_not_ranked():
-    table = run("r.name-zero-S3", list("abzz"), [[0.9, 0.1, 0, 0]] * 4)
-    rows = zero_shot.evaluate(table, photos(4, 1), 50).set_index("metric")
-    assert rows["unranked"].tolist() == [2, 2] and rows.at["mean_rank", "value"] == 1.5
-    assert rows.at["macro_recall", "value"] == pytest.approx(1 / 3) and rows["classes"].tolist() == [3, 3]
+def test_the_interval_of_a_rank_is_that_of_photos_drawn_one_by_one(asked):
+    predictions, annotations = asked
+    rank, photo = zero_shot.ranks(predictions.iloc[:300]), annotations["image"]
+    rng, groups = np.random.default_rng(1), [rank[photo == name].to_numpy() for name in photo.unique()]
+    draws = [np.concatenate([groups[i] for i in rng.integers(60, size=60)]).mean() for _ in range(400)]
+    found = zero_shot.evaluate(predictions.iloc[:300], annotations, n=400).set_index("metric").loc["mean_rank"]
+    assert found["ci_low"] == pytest.approx(np.quantile(draws, 0.025), abs=0.03)
+    assert found["ci_high"] == pytest.approx(np.quantile(draws, 0.975), abs=0.03)
 
 
-def test_interval_is_over_photos_and_there_is_none_of_one_photo():
-    truth, scores = ["a"] * 20, np.repeat(np.eye(4)[[0, 1]], 10, axis=0)
-    table = run("r.name-zero-S3", truth, scores)
-
-    def width(per_photo):
-        row = zero_shot.evaluate(table, photos(20, per_photo), 400).set_index("metric").loc["mean_rank"]
-        return row["ci_high"] - row["ci_low"]
-
-    assert width(10) > 1.5 * width(1)  # ten points alike in a photo say as much as one
-    assert np.isnan(width(20))
-
-
-def test_a_point_without_a_photo_is_refused(world):
-    table, annotations = world
-    with pytest.raises(ReefcoreError, match="unknown annotations, such as p159"):
-        zero_shot.evaluate(table, annotations.iloc[:-1], 10)
+def test_a_toy_never_stands_beside_a_printed_number(asked):
+    predictions, annotations = asked
+    five = zero_shot.beside(zero_shot.evaluate(predictions, annotations, n=20), 5)
+    assert five.loc[five["recipe"] == "clip_sample", "published"].isna().all()
+    qwen = five[five["recipe"] == "qwen2_5_vl"].iloc[0]
+    assert qwen["row"] == "Qwen2.5-VL" and qwen["published"] == pytest.approx(0.0392)
+    assert qwen["difference"] == pytest.approx(qwen["value"] - 0.0392)
+    assert len(five) == 14 + 2  # every printed cell, and the toy's rows
+    twelve = zero_shot.beside(zero_shot.evaluate(predictions, annotations, n=20), 12)
+    assert set(twelve["row"].head(16)) == {"CLIP", "SigLIP", "OpenCLIP", "BioCLIP"} and len(twelve) == 18
 
 
-def test_printed_rows_stand_beside_what_their_recipe_says_and_the_toy_stands_alone(world):
-    table, annotations = world
-    bio = table[table["run_id"] == "toy.name-zero-S3"].assign(run_id="bioclip.generated-zero-S3")
-    sample = bio.assign(run_id="clip_sample.morphology-zero-S3")
-    bare = bio.assign(run_id="bioclip.name-zero-S3")
-    everything = pd.concat([table, bio, bare, sample], ignore_index=True)
-    measured = zero_shot.evaluate(everything, annotations, 50)
-    for number, printed in ((5, 0.1033), (12, 8.89)):
-        found = zero_shot.beside(measured, number).set_index(["row", "test"])
-        row = found.loc[("BioCLIP", "S3")]
-        assert row["published"] == pytest.approx(printed) and row["recipe"] == "bioclip"
-        assert row["difference"] == pytest.approx(row["value"] - printed)
-        own = found.loc[[("clip_sample, morphology", "S3"), ("bioclip, name", "S3"), ("toy, name", "S3")]]
-        assert own["published"].isna().all() and own["value"].notna().all() and own["difference"].isna().all()
-        cells = published.zero_shot(number)
-        there = found.reindex(pd.MultiIndex.from_frame(cells[["row", "test"]]))["published"]
-        assert there.to_numpy() == pytest.approx(cells["published"].to_numpy())  # every printed cell, and once
-        assert found["published"].count() == len(cells) and found.index[0] == ("CLIP", "S2" if number == 5 else "S1")
-    book = zero_shot.beside(measured, 5).set_index(["row", "test"]).loc[("Qwen-Book", "S3")]
-    assert book["published"] == pytest.approx(0.0627) and book["prompts"] == "book"
+def test_what_is_missing_names_weights_server_and_descriptions(asked):
+    predictions, annotations = asked
+    measured = zero_shot.evaluate(predictions, annotations, n=20)
+    lacks = zero_shot.missing(measured).set_index("row")
+    assert list(lacks.index) == ["CLIP", "SigLIP", "OpenCLIP", "BioCLIP", "Qwen-GPT", "Qwen-Book"]
+    assert "imageomics/bioclip" in lacks.at["BioCLIP", "lacks"]
+    assert "the set generated" in lacks.at["BioCLIP", "lacks"]
+    assert lacks.at["Qwen-Book", "command"].startswith("reefcore describe MODEL --texts FOLDER")
+    assert lacks.at["Qwen-Book", "command"].endswith("; reefcore zero-shot qwen2_5_vl --profile mine.yaml")
+    own = pd.DataFrame({"set": ["generated"]})
+    row = zero_shot.missing(measured, own, "reef.yaml").set_index("row").loc["BioCLIP"]
+    assert "descriptions" not in row["lacks"] and row["command"] == "reefcore zero-shot bioclip --profile reef.yaml"
 
 
-def test_percent_changes_the_fractions_only(world):
-    table, annotations = world
-    five = zero_shot.beside(zero_shot.evaluate(table, annotations, 50), 5)
-    shown = zero_shot.in_percent(five).set_index(["row", "test"])
-    assert shown.at[("BioCLIP", "S2"), "published"] == pytest.approx(9.92)
-    assert shown.at[("toy, name", "S3"), "chance"] == 25 and shown.at[("toy, name", "S3"), "n"] == 160
+def test_a_better_text_is_told_apart_on_the_same_photos(asked):
+    predictions, annotations = asked
+    found = zero_shot.better(predictions, annotations, [("morphology", "name"), ("book", "name")], n=200)
+    assert found["metric"].tolist() == ["macro_recall", "mean_rank"] and found["better"].tolist() == ["yes", "yes"]
+    recall, rank = found["value"]
+    assert recall > 0 > rank
+    back = zero_shot.better(predictions, annotations, [("name", "morphology")], n=200)
+    assert back["better"].tolist() == ["worse", "worse"] and back["value"].tolist() == pytest.approx([-recall, -rank])
 
 
-def test_what_was_not_run_says_what_it_lacks_and_how_to_run_it(world):
-    table, annotations = world
-    measured = zero_shot.evaluate(table, annotations, 50)
-    rows = zero_shot.missing(measured, profile="mine").set_index("row")
-    assert rows.index.tolist() == ["CLIP", "SigLIP", "OpenCLIP", "BioCLIP", "Qwen2.5-VL", "Qwen-GPT"]  # Qwen-Book ran
-    assert rows.at["Qwen2.5-VL", "command"] == "reefcore zero-shot qwen2_5_vl --profile mine"
-    assert "a server of" in rows.at["Qwen2.5-VL", "lacks"] and "descriptions" not in rows.at["Qwen2.5-VL", "lacks"]
-    assert "the weights of imageomics/bioclip, and descriptions of the set generated" in rows.at["BioCLIP", "lacks"]
-    assert rows.at["BioCLIP", "command"].startswith("reefcore describe MODEL --profile mine --output mine.csv; ")
-    have = pd.DataFrame({"set": ["generated"]})
-    given = zero_shot.missing(measured, have, "mine").set_index("row").loc["BioCLIP"]
-    assert given.to_list() == [
-        "bioclip",
-        "the weights of imageomics/bioclip",
-        "reefcore zero-shot bioclip --profile mine",
-    ]
+def test_answers_that_fall_on_a_few_classes_are_seen(asked):
+    predictions, _ = asked
+    one = predictions.iloc[:300].assign(y_pred="Porites")
+    told = zero_shot.answered(one).iloc[0]
+    assert told[["commonest", "share", "answers", "right"]].tolist() == ["Porites", 1, 1, 1]
+    table = zero_shot.by_class(one).set_index("label")
+    assert table["recall"].to_dict() == {"Acropora": 0, "Pavona": 0, "Porites": 1}
+    assert table.at["Porites", "answered"] == 1 and table["there"].sum() == pytest.approx(1)
 
 
-def test_better_texts_are_told_apart_in_the_right_direction(world):
-    table, annotations = world
-    gaps = zero_shot.better(table, annotations, PAIR, 200).set_index("metric")
-    assert gaps["better"].tolist() == ["yes", "yes"] and gaps["n"].tolist() == [160, 160]
-    assert gaps.at["macro_recall", "ci_low"] > 0 and gaps.at["mean_rank", "ci_high"] < 0
-    turned = zero_shot.better(table, annotations, [("name", "morphology")], 200).set_index("metric")
-    assert turned["better"].tolist() == ["worse", "worse"]
-    assert turned["value"].to_numpy() == pytest.approx(-gaps["value"].to_numpy())
-    same = table.assign(run_id=table["run_id"].str.replace("morphology", "photo"))
-    same = pd.concat([table, same[same["run_id"].str.contains("photo")]])  # an index with repeats
-    equal = zero_shot.better(same, annotations, [("photo", "morphology"), ("photo", "book")], 100)
-    assert equal["better"].tolist() == ["not told apart"] * 2 and equal["value"].tolist() == [0, 0]
+def test_run_ids_give_recipe_prompts_and_test_set():
+    found = zero_shot.parts(pd.Series(["clip.name-zero-S2", "mine-zero-U"]))
+    assert found.to_numpy().tolist() == [["clip", "name", "S2"], ["mine", "", "U"]]
+    assert zero_shot.is_zero_shot(pd.Series(["a.b-zero-S2", "vit-S3-S3"])).tolist() == [True, False]
 
 
-def test_prompt_sets_on_other_points_are_compared_on_those_they_share(world):
-    table, annotations = world
-    few = table[(table["run_id"] != "toy.name-zero-S3") | (table["annotation_id"] < "p080")]
-    assert zero_shot.better(few, annotations, PAIR, 100)["n"].tolist() == [80, 80]
-    none = few[(few["run_id"] != "toy.morphology-zero-S3") | (few["annotation_id"] >= "p080")]
-    assert zero_shot.better(none, annotations, PAIR, 100).empty
+def test_claims_of_the_text_are_held_against_the_tables():
+    holds = zero_shot.claims().set_index("the paper says")["holds"]
+    assert holds.filter(like="BioCLIP achieves").tolist() == ["yes"]
+    not_said = holds.filter(like="(not said)").tolist()
+    assert not_said == ["11 of 14", "yes"]  # CLIP twice and SigLIP once are below chance; every rank is above
 
 
-def test_answers_that_fall_on_few_classes_show():
-    truth = list("aabbccdd")
-    table = run("r.name-zero-S3", truth, [[0.9, 0.1, 0, 0]] * 6 + [[0.1, 0.9, 0, 0]] * 2)
-    table.loc[7, "y_pred"] = zero_shot.NO_ANSWER
-    row = zero_shot.answered(table).iloc[0]
-    assert row[["commonest", "share", "its_share"]].tolist() == ["a", 0.75, 0.25]
-    assert row[["answers", "classes", "right"]].tolist() == [2, 4, 1]
-    classes = zero_shot.by_class(table.replace({"y_true": {"d": "a"}})).set_index("label")
-    assert classes.index[0] == "a" and zero_shot.NO_ANSWER not in classes.index
-    assert classes["recall"].to_dict() == {"a": 0.5, "b": 0, "c": 0} and classes.at["a", "n"] == 4
-    stray = zero_shot.by_class(table[table["y_true"] != "a"]).set_index("label").loc["a"]
-    assert np.isnan(stray["recall"]) and stray["there"] == 0 and stray["answered"] == pytest.approx(4 / 6)
+def test_claims_fail_where_the_tables_say_otherwise(monkeypatch):
+    printed, turned = published.zero_shot, {5: 0.9, 12: 40}
+    monkeypatch.setattr(
+        published, "zero_shot", lambda n: printed(n).assign(published=lambda t: turned[n] - t["published"])
+    )
+    holds = zero_shot.claims()["holds"].tolist()
+    assert holds == ["no", "no", "1 of 2", "no", "no", "no", "no", "yes", "no"]
 
 
-def test_claims_are_held_against_the_printed_tables(monkeypatch):
-    table = zero_shot.claims()
-    assert table["holds"].tolist() == ["yes"] * 7 + ["11 of 14", "yes"]
-    assert "chance is 2.56 within and 3.03 across" in table["the printed table says"].iloc[7]
-    printed = published.zero_shot
-    worse = {5: lambda t: 0.9 - t["published"], 12: lambda t: 40 - t["published"]}
-    monkeypatch.setattr(published, "zero_shot", lambda number: printed(number).assign(published=worse[number]))
-    turned = zero_shot.claims()["holds"].tolist()
-    assert turned == ["no", "no", "1 of 2", "no", "no", "no", "no", "yes", "no"]
-
-
-def test_printed_tables_are_tidy():
-    five, twelve = published.zero_shot(5), published.zero_shot(12)
-    assert (len(five), len(twelve)) == (14, 16) and set(twelve["test"]) == {"S1", "S2", "U", "S3"}
-    assert five.set_index(["row", "test"]).at[("CLIP", "S3"), "published"] == pytest.approx(0.01)
-    assert twelve.set_index(["row", "test"]).at[("CLIP", "U"), "published"] == pytest.approx(17.29)
+def test_published_tables_are_fractions_and_ranks():
+    five, twelve = (published.zero_shot(n).set_index(["row", "test"])["published"] for n in (5, 12))
+    assert five["BioCLIP", "S3"] == pytest.approx(0.1033) and twelve["CLIP", "U"] == 17.29
     with pytest.raises(ReefcoreError, match="table 3 is not one of zero-shot models"):
         published.zero_shot(3)
 
 
+def test_figures_show_each_prompt_set_and_each_class(asked):
+    predictions, annotations = asked
+    measured = zero_shot.evaluate(predictions, annotations, n=20).query("recipe == 'clip_sample'")
+    figure = figures.prompt_sets(measured, zero_shot.NAMES)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["name", "morphology"]
+    drawn = figures.answers(zero_shot.by_class(predictions.iloc[:300]))
+    assert {label.get_text() for label in drawn.axes[0].get_yticklabels()} == set(CLASSES)
+
+
+def test_ranks_are_among_the_classes_of_the_own_run_whatever_the_index():
+    one = scored("m.name-zero-S3", ["Acropora"], [[0.2, 0.8, 0.0]])
+    other = one.rename(columns=lambda name: name.replace("score:", "score:other ")).assign(y_true="other Pavona")
+    both = pd.concat([one, other, one.assign(y_true="Pavona")])  # an index with repeats
+    assert zero_shot.ranks(both).tolist() == [2, 1, 1]
+    rows = zero_shot.evaluate(both, pd.DataFrame({"annotation_id": ["000"], "source": "s", "image": "i"}), 5)
+    assert rows["offered"].tolist() == [6, 6]  # the classes of a run are those it scores anywhere
+
+
+def test_points_of_a_class_that_is_not_offered_are_counted_and_not_ranked():
+    table = scored("m.name-zero-S3", ["Acropora", "Pavona", "Favia", "Favia"], [[0.9, 0.1, 0]] * 4)
+    annotations = pd.DataFrame({"annotation_id": table["annotation_id"], "source": "s", "image": list("abcd")})
+    rows = zero_shot.evaluate(table, annotations, 50).set_index("metric")
+    assert rows["unranked"].tolist() == [2, 2] and rows.at["mean_rank", "value"] == 1.5
+    assert rows.at["macro_recall", "value"] == pytest.approx(1 / 3)
+    with pytest.raises(ReefcoreError, match="unknown annotations, such as 003"):
+        zero_shot.evaluate(table, annotations.iloc[:3], 50)
+
+
+def test_prompt_sets_on_other_points_are_compared_on_those_they_share(asked):
+    predictions, annotations = asked
+    name = predictions["run_id"] == "clip_sample.name-zero-S3"
+    pair = [("morphology", "name")]
+    few = predictions[~name | (predictions["annotation_id"] < "080")]
+    assert zero_shot.better(few, annotations, pair, n=50)["n"].tolist() == [80, 80]
+    apart = few[(few["run_id"] == "clip_sample.name-zero-S3") | (few["annotation_id"] >= "080")]
+    assert zero_shot.better(apart, annotations, pair, n=50).empty
+    same = predictions[name].assign(run_id="clip_sample.photo-zero-S3")
+    equal = zero_shot.better(pd.concat([predictions, same]), annotations, [("photo", "name")], n=50)
+    assert equal["better"].tolist() == ["not told apart"] * 2 and equal["value"].tolist() == [0, 0]
+
+
+def test_answers_without_a_class_are_no_class():
+    table = scored("m.name-zero-S3", ["Acropora", "Pavona", "Pavona"], np.eye(3)[[0, 2, 1]])
+    table.loc[2, "y_pred"] = zero_shot.NO_ANSWER
+    assert zero_shot.answered(table).loc[0, ["answers", "classes", "right"]].tolist() == [2, 2, 1]
+    rows = zero_shot.by_class(table).set_index("label")
+    assert list(rows.index) == ["Pavona", "Acropora", "Porites"] and np.isnan(rows.at["Porites", "recall"])
+
+
 def test_a_profile_without_runs_has_the_printed_rows_alone():
     none = pd.DataFrame(columns=["run_id", "annotation_id", "y_true", "y_pred"], dtype="str")
-    measured = zero_shot.evaluate(none, photos(1))
-    assert zero_shot.in_percent(zero_shot.beside(measured, 5))["value"].isna().all()
+    measured = zero_shot.evaluate(none, none)
+    five = zero_shot.in_percent(zero_shot.beside(measured, 5))
+    assert len(five) == 14 and five["value"].isna().all() and five["published"].max() == pytest.approx(10.33)
     assert len(zero_shot.beside(measured, 12)) == 16 and len(zero_shot.missing(measured)) == 7
-    assert zero_shot.better(none, photos(1), PAIR).empty and zero_shot.answered(none).empty
-
-
-def test_figures_show_every_prompt_set_and_class(world):
-    table, annotations = world
-    measured = zero_shot.evaluate(table[table["run_id"].str.startswith("toy")], annotations, 50)
-    figure = figures.prompt_sets(measured, zero_shot.NAMES)
-    labels = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
-    assert labels == ["name", "morphology"] and figure.axes[0].get_title() == zero_shot.NAMES["S3"]
-    assert len(figure.axes) == 2 and figure.axes[1].get_xlabel() == "average rank of the true class"
-    classes = zero_shot.by_class(table[table["run_id"] == "toy.name-zero-S3"])
-    bars = figures.answers(classes).axes[0]
-    names, widths = [tick.get_text() for tick in bars.get_yticklabels()], [bar.get_width() for bar in bars.patches]
-    assert dict(zip(names, widths, strict=True)) == pytest.approx(
-        (100 * classes.set_index("label")["recall"]).to_dict()
-    )
+    assert zero_shot.better(none, none, [("book", "name")]).empty and zero_shot.answered(none).empty
