@@ -24,9 +24,11 @@ from urllib.parse import urlsplit
 from reefcore.errors import ReefcoreError
 
 URL, KEY, LOCAL = "REEFCORE_CHAT_URL", "REEFCORE_CHAT_KEY", "REEFCORE_CHAT_LOCAL"  # environment variables
+BUDGET = "REEFCORE_CHAT_BUDGET"
 LONGEST_WAIT = 120  # seconds that a server may ask us to wait; one that asks for more has closed for today
 PATIENCE = 3  # questions in a row that fail for trouble with the server, or that it refuses before it answered any
 SHOWN = 240  # characters of what a server says
+INSTALL = "install reefcore with its extra language"
 LARGEST = 2**20  # bytes of an answer; a server that sends more is not answering
 THIS_QUESTION = (400, 413, 422)  # statuses that are about one question; every other 4xx is about all of them
 AGAIN = (408, 409, 429)  # and every 5xx
@@ -131,8 +133,10 @@ class Server:
         back_off: float = 1.0,
         per_minute: int = 0,
     ):
-        import openai
-
+        try:
+            import openai
+        except ImportError:
+            raise ReefcoreError("the package openai is missing", do=INSTALL) from None
         url = url or os.environ.get(URL, "")
         if urlsplit(url).scheme not in ("http", "https"):
             raise ReefcoreError(
@@ -278,10 +282,12 @@ class Local:
     """
 
     def __init__(self, source: str | Path):
-        import torch
-        from transformers import AutoModelForImageTextToText, AutoProcessor
-
-        self.model = Path(source).name if Path(source).is_dir() else str(source)
+        try:
+            import torch
+            from transformers import AutoModelForImageTextToText, AutoProcessor
+        except ImportError as error:
+            raise ReefcoreError(f"the package {error.name} is missing", do=f"{INSTALL}, and its extra train") from None
+        self.model = str(source)
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
         self._lock = threading.Lock()
         try:
@@ -294,6 +300,10 @@ class Local:
                 do=f"where there is a network, run `hf download {source}`, or name a folder with its weights, "
                 "processor and chat template",
             ) from error
+        if Path(source).is_dir():  # two trainings in folders of one name must not share their answers
+            some = (value.detach().flatten()[:64].float().cpu().numpy() for value in self._model.parameters())
+            seen = short_hash(b"".join(value.tobytes() for value in some))
+            self.model = f"{Path(source).resolve().name} {seen}"
 
     def __repr__(self) -> str:
         return f"Local({self.model!r})"
@@ -330,6 +340,29 @@ class Local:
             "length" if len(written) >= most else "stop",
             seconds=round(time.monotonic() - start, 3),
         )
+
+
+def budget() -> Budget | None:
+    """Return the limit that the environment sets, if any.
+
+    ``REEFCORE_CHAT_BUDGET`` holds what `Budget` takes, as ``requests=500`` or ``cost=5 input_price=0.2
+    output_price=0.6`` (prices per million tokens, in the money of the cost).
+
+    Raises
+    ------
+    ReefcoreError
+        Where it says anything else.
+    """
+    text = os.environ.get(BUDGET, "").replace(",", " ")
+    try:
+        given = {key: float(value) for key, value in (part.split("=") for part in text.split())}
+        whole = {key: int(value) if key in ("requests", "tokens") else value for key, value in given.items()}
+        return Budget(**whole) if whole else None
+    except (ValueError, TypeError) as error:
+        raise ReefcoreError(
+            f"{BUDGET} is {text!r}, which is no budget ({error})",
+            do="write requests=500, tokens=1000000, or cost=5 input_price=0.2 output_price=0.6",
+        ) from None
 
 
 def client(model: str) -> Server | Local:
@@ -391,14 +424,24 @@ def ask_all(
     ------
     ReefcoreError
         Where the budget is used up, the server is of no use (a wrong key; several failures in a row), or the file is
-        none of answers or another run's. What was answered is kept: the
-        same call goes on from there.
+        none of answers, another run's or cannot be written. What was answered is kept: the same call goes on from
+        there.
     """
     budget, settings, path = budget or Budget(), settings or {}, Path(answers_file)
     order, waiting, asked, streak, stop, start = [], {}, set(), 0, "", budget.used.copy()
     parallel = 1 if isinstance(client, Local) else parallel
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab", buffering=0) as file, ThreadPoolExecutor(parallel) as pool:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = path.open("ab", buffering=0)
+    except OSError as error:
+        raise ReefcoreError(f"answers cannot be kept here ({error.strerror})", path, "name another file") from None
+
+    def take() -> None:
+        if stop:
+            raise UsedUp(stop)
+        budget.take()
+
+    with opened as file, ThreadPoolExecutor(parallel) as pool:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -426,17 +469,22 @@ def ask_all(
                 if streak >= PATIENCE:
                     stop = stop or f"{client!r}: {streak} questions in a row failed ({answer.error})"
 
-        for question in questions:
-            digest = _digest(client.model, settings, question)
-            order.append(digest)
-            if digest in cached or stop:
-                continue
-            cached.add(digest)
-            future = pool.submit(client.answer, question.text, question.image, budget.take, **settings)
-            waiting[future] = (question, digest)
-            if len(waiting) >= parallel:
-                collect(wait(waiting, return_when=FIRST_COMPLETED).done)
-        collect(wait(waiting).done)
+        try:
+            for question in questions:
+                digest = _digest(client.model, settings, question)
+                order.append(digest)
+                if digest in cached or stop:
+                    continue
+                cached.add(digest)
+                future = pool.submit(client.answer, question.text, question.image, take, **settings)
+                waiting[future] = (question, digest)
+                if len(waiting) >= parallel:
+                    collect(wait(waiting, return_when=FIRST_COMPLETED).done)
+        except BaseException:  # an image that cannot be read, Ctrl-C: nothing is tried again, what is under way is kept
+            stop = stop or "asking was interrupted"
+            raise
+        finally:
+            collect(wait(waiting).done)
     if stop:
         answered = sum(digest in known and not known[digest].error for digest in order)
         raise ReefcoreError(

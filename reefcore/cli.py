@@ -164,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
         _zero_shot,
         "ask models that were not trained on the classes, and write their predictions",
         epilog="A language model is asked where REEFCORE_CHAT_URL says (an OpenAI-compatible address, as vLLM and "
-        "Ollama have), with the key in REEFCORE_CHAT_KEY if it wants one. Every answer is kept.",
+        "Ollama have), with the key in REEFCORE_CHAT_KEY if it wants one; REEFCORE_CHAT_BUDGET=requests=9 is a limit.",
     )
     one.add_argument(
         "recipes", nargs="*", metavar="RECIPE", help="a zero-shot recipe or a YAML file; all of the profile by default"
@@ -465,9 +465,9 @@ def _describe(options) -> None:
     _log(logging.INFO)
     client, answers = chat.client(options.model), output.with_suffix(".answers.jsonl")
     if options.texts:
-        table = descriptions.from_texts(options.texts, taxa, client, answers)
+        table = descriptions.from_texts(options.texts, taxa, client, answers, budget=chat.budget())
     else:
-        table = descriptions.generate(taxa, client, answers)
+        table = descriptions.generate(taxa, client, answers, budget=chat.budget())
     for taxon, why in table.attrs.pop("missing", {}).items():
         print(f"reefcore: {taxon} has no description: {why}", file=sys.stderr)
     if output.exists():

@@ -188,10 +188,11 @@ def passages(sources: str | Path | Iterable[str | Path], taxa: Sequence[str], mo
                     inside = here
                 elif inside or here:
                     (under if inside else beside).append((name, text))
-        words = " \n\n ".join(text for _, text in under + beside).split(" ")
+        passage = "\n\n".join(text for _, text in under + beside)
+        words = passage.split()
         if under or beside:
             source = "; ".join(dict.fromkeys(name for name, _ in under + beside))
-            passage = " ".join(words[:most_words]).replace(" \n\n ", "\n\n").strip()
+            passage = passage if len(words) <= most_words else " ".join(words[:most_words])
             rows.append((taxon, source, passage, max(0, len(words) - most_words)))
     return pd.DataFrame(rows, columns=["taxon", "source", "passage", "left_out"])
 
@@ -281,10 +282,10 @@ def alike(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for name, part in table.groupby("set", sort=False):
         words = [
-            set(re.findall(r"[a-z]+", text.casefold())) - {taxon.casefold()}
+            set(re.findall(r"[^\W\d_]+", text.casefold())) - set(taxon.casefold().split())
             for taxon, text in part[["taxon", "text"]].itertuples(index=False)
         ]
-        pairs = [len(a & b) / len(a | b) for i, a in enumerate(words) for b in words[:i]]
+        pairs = [len(a & b) / len(a | b) for i, a in enumerate(words) for b in words[:i] if a | b]
         shared = sum(pairs) / len(pairs) if pairs else float("nan")
         rows.append((name, len(part), part["words"].mean(), shared, part["text"].nunique()))
     return pd.DataFrame(rows, columns=["set", "taxa", "words", "shared", "distinct"])

@@ -198,7 +198,8 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
             return alone[0], "marked"
         marks = [named(mark["said"]) for mark in MARKED.finditer(text)]
         return (marks[-1][0], "marked") if marks and len(marks[-1]) == 1 else (NO_ANSWER, "several")
-    if any(difflib.get_close_matches(word.casefold(), names, 1, ALIKE) for word in re.findall(r"\w{5,}", text)):
+    words = set(re.findall(r"\w{5,}", text.casefold())) - spelled.keys()
+    if any(difflib.get_close_matches(word, names, 1, ALIKE) for word in words):
         return NO_ANSWER, "misspelt"
     if REFUSAL.search(text):
         return NO_ANSWER, "refused"

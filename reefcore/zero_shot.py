@@ -25,16 +25,12 @@ MEASURES = ["published", "value", "ci_low", "ci_high", "difference", "chance"]  
 
 def parts(run_ids: pd.Series) -> pd.DataFrame:
     """Split run ids into ``recipe``, ``prompts`` (empty where there is none) and ``test``."""
-    found = run_parts(run_ids.astype("str")).astype("str")
-    names = found["recipe"].str.rpartition(".").reindex(columns=range(3)).astype("str")  # of no run at all too
-    whole = names[0] == ""
-    return pd.DataFrame(
-        {
-            "recipe": names[0].mask(whole, found["recipe"]),
-            "prompts": names[2].mask(whole, ""),
-            "test": found["test"],
-        }
-    )
+    found = run_parts(run_ids.astype("str"))
+    whole = found["recipe"].astype("str")
+    recipe = whole.str.replace(r"\.[^.]*$", "", regex=True)
+    prompts = [name[len(first) + 1 :] for name, first in zip(whole, recipe, strict=True)]
+    table = pd.DataFrame({"recipe": recipe, "prompts": prompts, "test": found["test"]}, index=run_ids.index)
+    return table.astype("str")  # of no run too
 
 
 def is_zero_shot(run_ids: pd.Series) -> pd.Series:
@@ -261,7 +257,7 @@ def answered(predictions: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``run_id``, ``recipe``, ``prompts``, ``test``, ``commonest`` (answer; may be that there was no valid
+        ``run_id``, ``recipe``, ``prompts``, ``test``, ``commonest`` (answer; it may be no valid
         one), ``share`` (of the answers), ``its_share``
         (of the true labels that are that class), ``answers`` (classes answered at least once), ``classes`` (in the
         truth), ``right`` (classes with at least one right answer).

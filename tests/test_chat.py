@@ -235,6 +235,32 @@ chat.ask_all(chat.Server("m"), q, sys.argv[1], parallel=1)
     assert KEY.encode() not in said + file.read_bytes()
 
 
+def test_what_is_under_way_when_the_work_breaks_off_is_kept_and_not_tried_again(tmp_path):
+    def broken():
+        yield from questions(3)
+        time.sleep(0.1)
+        raise KeyboardInterrupt
+
+    with serve(lambda text, n: time.sleep(0.2) or ((500, b"", {}) if text == "question 1" else "yes")) as server:
+        with pytest.raises(KeyboardInterrupt):
+            chat.ask_all(client(server), broken(), tmp_path / "a.jsonl")
+        assert len(server.requests) == 3
+    kept = [json.loads(line)["about"] for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert sorted(kept) == ["p0", "p2"]
+
+
+def test_a_place_where_nothing_can_be_kept_and_a_missing_package_are_named(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with serve("yes") as server, pytest.raises(ReefcoreError, match="answers cannot be kept here"):
+        chat.ask_all(client(server), questions(1), tmp_path / "file" / "a.jsonl")
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ReefcoreError, match=r"the package openai is missing; install .* extra language"):
+        chat.Server("m", "http://localhost:1/v1")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ReefcoreError, match="the package transformers is missing"):
+        chat.Local("m")
+
+
 def test_the_environment_says_which_client(monkeypatch):
     with pytest.raises(ReefcoreError, match=r"REEFCORE_CHAT_URL.*REEFCORE_CHAT_KEY.*REEFCORE_CHAT_LOCAL=1"):
         chat.client("m")
@@ -305,7 +331,7 @@ def test_a_model_on_this_machine_answers_words_and_images_and_is_asked_once(tiny
     torch.set_num_threads(1)
     monkeypatch.setenv("REEFCORE_CHAT_LOCAL", "1")
     model = chat.client(str(tiny))
-    assert repr(model) == "Local('tiny-vl')"
+    assert model.model.startswith("tiny-vl ") and chat.Local(tiny).model == model.model
     image = png(np.full((56, 56, 3), 90, dtype=np.uint8), 56)
     asked = [chat.Question("a", "test", "Which coral ?"), chat.Question("b", "test", "Which coral ?", image)]
     answers, counts = chat.ask_all(model, asked, tmp_path / "a.jsonl", {"max_tokens": 3, "temperature": 0.0})
@@ -319,3 +345,15 @@ def test_a_model_on_this_machine_answers_words_and_images_and_is_asked_once(tiny
     assert drawn[0] == drawn[1]
     with pytest.raises(ReefcoreError, match="budget of 1"):
         chat.ask_all(model, questions(2), tmp_path / "b.jsonl", {"max_tokens": 1}, chat.Budget(requests=1))
+
+
+def test_the_environment_sets_a_budget(monkeypatch):
+    monkeypatch.delenv("REEFCORE_CHAT_BUDGET", raising=False)
+    assert chat.budget() is None
+    monkeypatch.setenv("REEFCORE_CHAT_BUDGET", "cost=5 input_price=0.2, output_price=0.6")
+    found = chat.budget()
+    assert (found.cost, found.input_price, found.output_price, found.requests) == (5, 0.2, 0.6, 0)
+    for text in ("much", "dollars=5", "requests=many"):
+        monkeypatch.setenv("REEFCORE_CHAT_BUDGET", text)
+        with pytest.raises(ReefcoreError, match=f"REEFCORE_CHAT_BUDGET is '{text}', which is no budget"):
+            chat.budget()

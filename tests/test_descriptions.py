@@ -142,3 +142,19 @@ def test_texts_that_cannot_be_read_are_refused(name, content, message, tmp_path)
     with pytest.raises(ReefcoreError, match="there is no text here"):
         (tmp_path / "empty").mkdir()
         descriptions.passages(tmp_path / "empty", ["Porites"])
+
+
+def test_alike_is_the_share_of_common_words_without_the_names():
+    table = pd.DataFrame(
+        [
+            ("a", "Porites", "Porites: massive brown domes"),
+            ("a", "Porites lutea", "Porites lutea: massive yellow domes"),
+            ("b", "Porites", "porites"),
+            ("b", "Favites", "Favites"),
+        ],
+        columns=["set", "taxon", "text"],
+    )
+    found = descriptions.alike(table.assign(words=4)).set_index("set")
+    assert found.at["a", "shared"] == 2 / 4  # massive, domes; of massive, domes, brown, yellow
+    assert pd.isna(found.at["b", "shared"])  # nothing is left to compare
+    assert found["distinct"].to_list() == [2, 2]

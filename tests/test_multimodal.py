@@ -33,6 +33,7 @@ CLASSES = ["Acropora", "Porites", "Pocillopora", "Galaxea", "Pavona"]
         ("Acropora, Porites", None, "several"),
         ("\n".join(f"- {name}" for name in CLASSES), None, "several"),
         ("Acropra", None, "misspelt"),
+        ("not Porites", None, "other"),
         ("Unknown", None, "refused"),
         ("I'm sorry, I can't tell.", None, "refused"),
         ("Fungia", None, "other"),

@@ -131,6 +131,7 @@ def needs(code: str, profile: Profile) -> tuple[str, ...]:
         if isinstance(node, ast.Call) and node.func in used and node.func.attr == "table":
             name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
             every = {o for step in steps.plan(profile).values() for o in step.outputs if o.endswith(".parquet")}
+            every = {o for o in every if "/" not in o or o.partition("/")[0] in steps.SEVERAL}
             outputs |= {name if name in steps.SEVERAL else f"{name}.parquet"} if name else every
     makers = {steps.maker(profile, output) for output in outputs if output}
     return tuple(name for name in steps.plan(profile) if name in makers)

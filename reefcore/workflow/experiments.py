@@ -246,17 +246,19 @@ def _ask(recipe: ZeroShot, profile: Profile, folder: Path, workers: int) -> None
 def _chat(recipe, profile, folder, points, classes, sets, own) -> None:
     """Ask a multimodal language model; every answer is kept under ``answers``, and none is asked for twice.
 
-    The environment says where: ``REEFCORE_CHAT_URL`` (and ``REEFCORE_CHAT_KEY``), or ``REEFCORE_CHAT_LOCAL=1``.
+    The environment says where: ``REEFCORE_CHAT_URL`` (and ``REEFCORE_CHAT_KEY``), or ``REEFCORE_CHAT_LOCAL=1``; and
+    how much may be asked, see `reefcore.chat.budget`.
     """
     from reefcore import chat, multimodal
 
     client, patches, tables, counts = chat.client(recipe.model), steps.store(profile, folder), [], []
+    budget = chat.budget()  # one for all prompt sets
     places = positions(points["annotation_id"], pd.Series(patches.ids, dtype="str"))
     file = folder / "answers" / f"{recipe.name}.jsonl"
     for name in sets:
         images = (patches.read(np.array([place]), recipe.settings["side"])[0] for place in places)
         table, counted = multimodal.ask(
-            recipe, client, images, points, classes, name, file, descriptions=own, seed=profile.seed
+            recipe, client, images, points, classes, name, file, descriptions=own, seed=profile.seed, budget=budget
         )
         tables.append(table)
         counts.append(counted)
