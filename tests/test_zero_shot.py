@@ -87,9 +87,10 @@ def test_what_is_missing_names_weights_server_and_descriptions(asked):
     assert "imageomics/bioclip" in lacks.at["BioCLIP", "lacks"]
     assert "the set generated" in lacks.at["BioCLIP", "lacks"]
     assert lacks.at["Qwen-Book", "command"].startswith("reefcore describe MODEL --texts FOLDER")
-    assert lacks.at["CLIP", "command"].endswith("reefcore zero-shot clip --profile sample")
+    assert lacks.at["Qwen-Book", "command"].endswith("; reefcore zero-shot qwen2_5_vl --profile mine.yaml")
     own = pd.DataFrame({"set": ["generated"]})
-    assert "descriptions" not in zero_shot.missing(measured, own).set_index("row").at["BioCLIP", "lacks"]
+    row = zero_shot.missing(measured, own, "reef.yaml").set_index("row").loc["BioCLIP"]
+    assert "descriptions" not in row["lacks"] and row["command"] == "reefcore zero-shot bioclip --profile reef.yaml"
 
 
 def test_a_better_text_is_told_apart_on_the_same_photos(asked):
@@ -121,7 +122,17 @@ def test_run_ids_give_recipe_prompts_and_test_set():
 def test_claims_of_the_text_are_held_against_the_tables():
     holds = zero_shot.claims().set_index("the paper says")["holds"]
     assert holds.filter(like="BioCLIP achieves").tolist() == ["yes"]
-    assert holds.filter(like="(not said)").tolist() == ["11 of 14"]  # CLIP twice and SigLIP once are below chance
+    not_said = holds.filter(like="(not said)").tolist()
+    assert not_said == ["11 of 14", "yes"]  # CLIP twice and SigLIP once are below chance; every rank is above
+
+
+def test_claims_fail_where_the_tables_say_otherwise(monkeypatch):
+    printed, turned = published.zero_shot, {5: 0.9, 12: 40}
+    monkeypatch.setattr(
+        published, "zero_shot", lambda n: printed(n).assign(published=lambda t: turned[n] - t["published"])
+    )
+    holds = zero_shot.claims()["holds"].tolist()
+    assert holds == ["no", "no", "1 of 2", "no", "no", "no", "no", "yes", "no"]
 
 
 def test_published_tables_are_fractions_and_ranks():
@@ -138,3 +149,52 @@ def test_figures_show_each_prompt_set_and_each_class(asked):
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["name", "morphology"]
     drawn = figures.answers(zero_shot.by_class(predictions.iloc[:300]))
     assert {label.get_text() for label in drawn.axes[0].get_yticklabels()} == set(CLASSES)
+
+
+def test_ranks_are_among_the_classes_of_the_own_run_whatever_the_index():
+    one = scored("m.name-zero-S3", ["Acropora"], [[0.2, 0.8, 0.0]])
+    other = one.rename(columns=lambda name: name.replace("score:", "score:other ")).assign(y_true="other Pavona")
+    both = pd.concat([one, other, one.assign(y_true="Pavona")])  # an index with repeats
+    assert zero_shot.ranks(both).tolist() == [2, 1, 1]
+    rows = zero_shot.evaluate(both, pd.DataFrame({"annotation_id": ["000"], "source": "s", "image": "i"}), 5)
+    assert rows["offered"].tolist() == [6, 6]  # the classes of a run are those it scores anywhere
+
+
+def test_points_of_a_class_that_is_not_offered_are_counted_and_not_ranked():
+    table = scored("m.name-zero-S3", ["Acropora", "Pavona", "Favia", "Favia"], [[0.9, 0.1, 0]] * 4)
+    annotations = pd.DataFrame({"annotation_id": table["annotation_id"], "source": "s", "image": list("abcd")})
+    rows = zero_shot.evaluate(table, annotations, 50).set_index("metric")
+    assert rows["unranked"].tolist() == [2, 2] and rows.at["mean_rank", "value"] == 1.5
+    assert rows.at["macro_recall", "value"] == pytest.approx(1 / 3)
+    with pytest.raises(ReefcoreError, match="unknown annotations, such as 003"):
+        zero_shot.evaluate(table, annotations.iloc[:3], 50)
+
+
+def test_prompt_sets_on_other_points_are_compared_on_those_they_share(asked):
+    predictions, annotations = asked
+    name = predictions["run_id"] == "clip_sample.name-zero-S3"
+    pair = [("morphology", "name")]
+    few = predictions[~name | (predictions["annotation_id"] < "080")]
+    assert zero_shot.better(few, annotations, pair, n=50)["n"].tolist() == [80, 80]
+    apart = few[(few["run_id"] == "clip_sample.name-zero-S3") | (few["annotation_id"] >= "080")]
+    assert zero_shot.better(apart, annotations, pair, n=50).empty
+    same = predictions[name].assign(run_id="clip_sample.photo-zero-S3")
+    equal = zero_shot.better(pd.concat([predictions, same]), annotations, [("photo", "name")], n=50)
+    assert equal["better"].tolist() == ["not told apart"] * 2 and equal["value"].tolist() == [0, 0]
+
+
+def test_answers_without_a_class_are_no_class():
+    table = scored("m.name-zero-S3", ["Acropora", "Pavona", "Pavona"], np.eye(3)[[0, 2, 1]])
+    table.loc[2, "y_pred"] = zero_shot.NO_ANSWER
+    assert zero_shot.answered(table).loc[0, ["answers", "classes", "right"]].tolist() == [2, 2, 1]
+    rows = zero_shot.by_class(table).set_index("label")
+    assert list(rows.index) == ["Pavona", "Acropora", "Porites"] and np.isnan(rows.at["Porites", "recall"])
+
+
+def test_a_profile_without_runs_has_the_printed_rows_alone():
+    none = pd.DataFrame(columns=["run_id", "annotation_id", "y_true", "y_pred"], dtype="str")
+    measured = zero_shot.evaluate(none, none)
+    five = zero_shot.in_percent(zero_shot.beside(measured, 5))
+    assert len(five) == 14 and five["value"].isna().all() and five["published"].max() == pytest.approx(10.33)
+    assert len(zero_shot.beside(measured, 12)) == 16 and len(zero_shot.missing(measured)) == 7
+    assert zero_shot.better(none, none, [("book", "name")]).empty and zero_shot.answered(none).empty
