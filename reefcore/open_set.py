@@ -7,7 +7,8 @@ so that no caller has to remember which of the scores runs the other way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -45,9 +46,7 @@ def scores(logits) -> dict[str, np.ndarray]:
     ReefcoreError
         Where logits are not a table of finite numbers.
     """
-    logits = np.asarray(logits, dtype=np.float64)
-    if logits.ndim != 2 or not logits.shape[1] or not np.isfinite(logits).all():
-        raise ReefcoreError(f"logits of shape {logits.shape} are no table of finite numbers", do="give (n, classes)")
+    logits = _finite(logits, "logits", 2, "give finite numbers, (n, classes)")
     largest = logits.max(axis=1)
     beyond = np.log(np.exp(logits - largest[:, None]).sum(axis=1))  # at least 0: no logit is too large
     return {"msp": np.exp(-beyond), "mls": largest, "energy": largest + beyond}
@@ -74,16 +73,17 @@ def knn(trained, features, k: int = NEIGHBOUR) -> np.ndarray:
     Raises
     ------
     ReefcoreError
-        Where nothing was trained on, or the features are not of one model.
+        Where nothing was trained on, or the features are not finite or not of one model.
     """
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import normalize
 
-    trained, features = np.asarray(trained, dtype=np.float32), np.asarray(features, dtype=np.float32)
-    if not len(trained) or trained.ndim != 2 or trained.shape[1:] != features.shape[1:]:
+    advice = "give finite numbers, (points, features), from one model"
+    trained, features = (_finite(given, "features", 2, advice) for given in (trained, features))
+    if not len(trained) or k < 1 or trained.shape[1] != features.shape[1]:
         raise ReefcoreError(
-            f"features of shape {features.shape} have no neighbours among {trained.shape}",
-            do="give features of training points of the same model",
+            f"features of shape {features.shape} have no neighbour {k} among {trained.shape}",
+            do="give features of training points of the same model, and k of at least 1",
         )
     if not len(features):
         return np.zeros(0)
@@ -111,7 +111,8 @@ def evaluate(known, score) -> dict[str, float]:
     Raises
     ------
     ReefcoreError
-        Where lengths differ, a score is not finite, or all points are known or all unknown.
+        Where `known` is neither true nor false, lengths differ, a score is not finite, or all points are known or all
+        unknown.
     """
     known, score = _checked(known, score)
     curve = _Curve(score, {"known": known, "unknown": ~known})
@@ -232,21 +233,23 @@ def bootstrap(predictions: pd.DataFrame, annotations: pd.DataFrame, n: int = 100
     -------
     DataFrame
         ``run_id``, ``score``, ``metric`` (``auroc``, ``fpr_at_95_tpr``, and ``aurc``: the area under the risk-coverage
-        curve), ``value``, ``ci_low``, ``ci_high`` (95 %; a draw without unknown points does not count), ``known`` and
-        ``unknown`` (points).
+        curve), ``value``, ``ci_low``, ``ci_high`` (95 %; a draw without unknown points does not count; NaN where the
+        points, or for the first two those of one kind, come of one photo), ``known`` and ``unknown`` (points).
+
+    Raises
+    ------
+    ReefcoreError
+        Where a run has no scores, some that are not finite, or points of one kind only.
     """
     rows = []
-    for run, table in predictions.groupby("run_id", sort=False):
-        known, wrong, photo = _told(table, annotations)
-        draws = _photo_draws(photo, n, seed)
-        for name in names_of(table.dropna(axis=1, how="all")):
-            _, score = _checked(known, table[KNOWN + name])
-            curve = _Curve(score, {"known": known, "unknown": ~known, "wrong": wrong})
-            value = curve.values(np.ones((1, len(score))))
-            drawn = [curve.values(weights[:, photo[curve.order]]) for weights in draws]
-            for metric in value:
-                low, high = _quantiles(np.concatenate([draw[metric] for draw in drawn]), photo)
-                rows.append((run, name, metric, float(value[metric][0]), low, high, known.sum(), (~known).sum()))
+    for run, name, (known, wrong, photo), score in _scored(predictions, annotations):
+        curve = _Curve(score, {"known": known, "unknown": ~known, "wrong": wrong})
+        value = curve.values(np.ones((1, len(score))))
+        drawn = [curve.values(weights[:, photo[curve.order]]) for weights in _photo_draws(photo, n, seed)]
+        for metric in value:
+            kinds = [photo] if metric == "aurc" else [photo[known], photo[~known]]
+            low, high = _quantiles(np.concatenate([draw[metric] for draw in drawn]), *kinds)
+            rows.append((run, name, metric, float(value[metric][0]), low, high, known.sum(), (~known).sum()))
     columns = ["run_id", "score", "metric", "value", "ci_low", "ci_high", "known", "unknown"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -266,21 +269,22 @@ def risk_coverage(
     -------
     DataFrame
         ``run_id``, ``score``, ``coverage`` (at least this share of all points is accepted), ``risk`` (share of the
-        accepted that is wrong: an unknown point always is), ``ci_low``, ``ci_high``.
+        accepted that is wrong: an unknown point always is), ``ci_low``, ``ci_high`` (NaN for one photo).
+
+    Raises
+    ------
+    ReefcoreError
+        As `bootstrap`.
     """
     coverage = np.arange(1, steps + 1) / steps
     parts = []
-    for run, table in predictions.groupby("run_id", sort=False):
-        known, wrong, photo = _told(table, annotations)
-        draws = _photo_draws(photo, n, seed)
-        for name in names_of(table.dropna(axis=1, how="all")):
-            _, score = _checked(known, table[KNOWN + name])
-            curve = _Curve(score, {"wrong": wrong})
-            risk = curve.risk(np.ones((1, len(score))), coverage)[0]
-            drawn = np.concatenate([curve.risk(weights[:, photo[curve.order]], coverage) for weights in draws])
-            low, high = _quantiles(drawn, photo)
-            columns = {"coverage": coverage, "risk": risk, "ci_low": low, "ci_high": high}
-            parts.append(pd.DataFrame({"run_id": run, "score": name} | columns))
+    for run, name, (_, wrong, photo), score in _scored(predictions, annotations):
+        curve, draws = _Curve(score, {"wrong": wrong}), _photo_draws(photo, n, seed)
+        risk = curve.risk(np.ones((1, len(score))), coverage)[0]
+        drawn = np.concatenate([curve.risk(weights[:, photo[curve.order]], coverage) for weights in draws])
+        low, high = _quantiles(drawn, photo)
+        columns = {"coverage": coverage, "risk": risk, "ci_low": low, "ci_high": high}
+        parts.append(pd.DataFrame({"run_id": run, "score": name} | columns))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -303,27 +307,30 @@ def threshold(score, wrong=None, *, keep: float | None = None, risk: float | Non
     Returns
     -------
     float
-        Accept where the score is at or above it; infinite where nothing can be accepted.
+        Accept where the score is at or above it; infinite where no threshold stays under the risk.
 
     Raises
     ------
     ReefcoreError
-        Where not exactly one of `keep` and `risk` is given, one is out of range, or there are no points.
+        Where not exactly one of `keep` and `risk` is given, one is out of range, scores or answers are not usable, or
+        there are no points, or for `risk` fewer than 50.
     """
-    score = np.asarray(score, dtype=np.float64)
+    score = _finite(score, "scores", 1, "give one finite number per point")
     if (keep is None) == (risk is None) or (risk is not None and wrong is None):
         raise ReefcoreError("a threshold follows from keep, or from risk and the wrong answers", do="give one of them")
     if not (0 < keep <= 1 if keep is not None else 0 <= risk < 1):
         what = f"keep is {keep}" if keep is not None else f"risk is {risk}"
         raise ReefcoreError(f"{what}, which is no such share", do="give a share between 0 and 1")
-    if not len(score) or not np.isfinite(score).all():
-        raise ReefcoreError(f"a threshold cannot be chosen from {len(score)} points", do="give finite scores")
-    curve = _Curve(score, {"wrong": np.zeros(len(score), bool) if wrong is None else np.asarray(wrong, dtype=bool)})
+    least = 1 if risk is None else FEWEST
+    if len(score) < least:
+        raise ReefcoreError(f"a threshold cannot be chosen from {len(score)} points", do=f"give at least {least}")
+    wrong = np.zeros(len(score), bool) if risk is None else _flags(wrong, "wrong", len(score))
+    curve = _Curve(score, {"wrong": wrong})
     accepted, mistakes = curve.ends + 1, curve.cumulated(np.ones((1, len(score))))["wrong"][0]
     if keep is not None:
         good = accepted >= keep * len(score) - 1e-9
     else:
-        good = (mistakes <= risk * accepted + 1e-9) & (accepted >= FEWEST)
+        good = (mistakes <= risk * accepted + 1e-9) & (accepted >= least)
     if not good.any():
         return np.inf
     place = int(good.argmax()) if keep is not None else len(good) - 1 - int(good[::-1].argmax())
@@ -354,9 +361,14 @@ def thresholds(
     Returns
     -------
     DataFrame
-        ``score``, ``keep``, ``threshold``, ``ci_low``, ``ci_high``; of test points at or above it: ``known accepted``,
-        ``unknown accepted`` (shares of each kind) and ``right`` (share of the accepted whose answer is right);
-        ``validation`` (points that chose it).
+        ``score``, ``keep``, ``threshold``, ``ci_low``, ``ci_high`` (NaN for one photo); of test points at or above it:
+        ``known accepted``, ``unknown accepted`` (shares of each kind) and ``right`` (share of the accepted whose answer
+        is right); ``validation`` (points that chose it).
+
+    Raises
+    ------
+    ReefcoreError
+        Where there are no validation points of known classes, or they lack a score that the test points have.
     """
     validation = validation[is_known(validation)]
     if validation.empty:
@@ -367,10 +379,12 @@ def thresholds(
     draws = [np.concatenate([groups[g] for g in rng.integers(len(groups), size=len(groups))]) for _ in range(n)]
     rows = []
     for name in names_of(test.dropna(axis=1, how="all")):
+        if KNOWN + name not in validation:
+            raise ReefcoreError(f"the validation points have no score {name}", do=f"give the column {KNOWN}{name}")
         chosen_on, score = validation[KNOWN + name].to_numpy(float), test[KNOWN + name].to_numpy(float)
         for share in keep:
             value = threshold(chosen_on, keep=share)
-            low, high = np.quantile([threshold(chosen_on[draw], keep=share) for draw in draws], [0.025, 0.975])
+            low, high = _quantiles(np.array([threshold(chosen_on[draw], keep=share) for draw in draws]), photo)
             accepted = score >= value
             shares = [accepted[part].mean() if part.any() else np.nan for part in (known, ~known)]
             right = (~wrong)[accepted].mean() if accepted.any() else np.nan
@@ -438,16 +452,22 @@ def beside(measured: pd.DataFrame, reversed_energy: dict[str, float]) -> pd.Data
     return table[["score", "metric", "published", "value", "ci_low", "ci_high", "difference"]]
 
 
-def _told(table: pd.DataFrame, annotations: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Give of each point of a run: whether it is known, whether its answer is wrong, the number of its photo."""
-    photo, _ = pd.factorize(photo_of(table["annotation_id"], annotations), sort=True)
-    return is_known(table).to_numpy(), (table["y_true"] != table["y_pred"]).to_numpy(), photo
+def _scored(predictions: pd.DataFrame, annotations: pd.DataFrame) -> Iterator[tuple]:
+    """Give each score of each run: run, name, (known, wrong, number of the photo of each point), score."""
+    if not names_of(predictions.dropna(axis=1, how="all")):
+        raise ReefcoreError("no point has a score of being known", do=f"give {KNOWN}NAME columns, or use with_scores")
+    for run, table in predictions.groupby("run_id", sort=False):
+        photo, _ = pd.factorize(photo_of(table["annotation_id"], annotations), sort=True)
+        wrong, known = (table["y_true"] != table["y_pred"]).to_numpy(), is_known(table).to_numpy()
+        for name in names_of(table.dropna(axis=1, how="all")):
+            yield run, name, (known, wrong, photo), _checked(known, table[KNOWN + name])[1]
 
 
-def _quantiles(draws: np.ndarray, photo: np.ndarray) -> np.ndarray:
-    """Give the ends of the 95 % interval of draws, (draws, ...); those of one photo say nothing about others."""
-    ends = np.nanquantile(draws, [0.025, 0.975], axis=0)
-    return ends if photo.max() else np.full_like(ends, np.nan)
+def _quantiles(draws: np.ndarray, *photos: np.ndarray) -> np.ndarray:
+    """Give the ends of the 95 % interval of draws, (draws, ...); what comes of one photo says nothing of others."""
+    if min(len(np.unique(photo)) for photo in photos) < 2:
+        return np.full((2, *draws.shape[1:]), np.nan)
+    return np.nanquantile(draws, [0.025, 0.975], axis=0)
 
 
 def _photo_draws(photo: np.ndarray, n: int, seed: int) -> list[np.ndarray]:
@@ -457,18 +477,36 @@ def _photo_draws(photo: np.ndarray, n: int, seed: int) -> list[np.ndarray]:
     return [rng.multinomial(count, equal, size=min(CHUNK, n - start)) for start in range(0, n, CHUNK)]
 
 
+def _finite(values, name: str, dimensions: int, do: str) -> np.ndarray:
+    """Read an array of finite numbers."""
+    try:
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ReefcoreError(f"{name} are not all numbers", do=do) from error
+    if values.ndim != dimensions or (dimensions == 2 and not values.shape[1]):
+        raise ReefcoreError(f"{name} have the shape {values.shape}", do=do)
+    if not np.isfinite(values).all():
+        raise ReefcoreError(f"{(~np.isfinite(values)).sum()} of {values.size} {name} are no number", do=do)
+    return values
+
+
+def _flags(values, name: str, points: int) -> np.ndarray:
+    """Read one true or false per point; text and missing values are neither, though numpy takes them for true."""
+    if not (isinstance(values, np.ndarray | pd.Series) and values.dtype == bool):
+        values = np.asarray(values, dtype=object)
+        if not all(isinstance(value, Real | np.bool_) and value in (0, 1) for value in values.flat):
+            raise ReefcoreError(f"{name} must say true or false of every point", do="give booleans, or 0 and 1")
+    values = np.asarray(values, dtype=bool)
+    if values.shape != (points,):
+        raise ReefcoreError(f"{points} scores but {name} has the shape {values.shape}", do="give one per point")
+    return values
+
+
 def _checked(known, score) -> tuple[np.ndarray, np.ndarray]:
-    known, score = np.asarray(known), np.asarray(score, dtype=np.float64)
-    if known.dtype != bool:
-        if not np.isin(known, [0, 1]).all():
-            raise ReefcoreError("known must say true or false of every point", do="give booleans, or 0 and 1")
-        known = known.astype(bool)
+    score = _finite(score, "scores", 1, "give one finite number per point")
+    known = _flags(known, "known", len(score))
     if not len(known):
         raise ReefcoreError("there is nothing to tell apart: no points")
-    if known.shape != score.shape or known.ndim != 1:
-        raise ReefcoreError(f"{len(known)} points but {len(score)} scores", do="give one score per point")
-    if not np.isfinite(score).all():
-        raise ReefcoreError(f"{(~np.isfinite(score)).sum()} of {len(score)} scores are no number")
     if known.all() or not known.any():
         raise ReefcoreError(
             f"all {len(known)} points are {'known' if known.all() else 'unknown'}: there is nothing to tell apart",

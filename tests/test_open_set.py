@@ -45,10 +45,11 @@ def test_equal_scores_count_half_and_are_all_accepted():
     [
         (lambda: open_set.evaluate([1, 1], [0.1, 0.2]), "all 2 points are known: there is nothing to tell apart"),
         (lambda: open_set.evaluate([0], [0.1]), "all 1 points are unknown"),
-        (lambda: open_set.evaluate([1, 0], [0.1]), "2 points but 1 scores; give one score per point"),
+        (lambda: open_set.evaluate([1, 0], [0.1]), r"1 scores but known has the shape \(2,\); give one per point"),
         (lambda: open_set.evaluate([1, 0], [0.1, np.nan]), "1 of 2 scores are no number"),
-        (lambda: open_set.scores([1.0, 2.0]), r"logits of shape \(2,\) are no table"),
-        (lambda: open_set.scores([[1.0, np.inf]]), "no table of finite numbers"),
+        (lambda: open_set.scores([1.0, 2.0]), r"logits have the shape \(2,\); give finite numbers"),
+        (lambda: open_set.scores([[1.0, np.inf]]), "1 of 2 logits are no number"),
+        (lambda: open_set.scores([["a", "b"]]), "logits are not all numbers"),
         (lambda: open_set.threshold([0.5]), "a threshold follows from keep, or from risk"),
         (lambda: open_set.threshold([0.5], keep=0.9, risk=0.1), "a threshold follows from keep, or from risk"),
         (lambda: open_set.threshold([0.5], risk=0.1), "a threshold follows from keep, or from risk"),
@@ -59,8 +60,16 @@ def test_equal_scores_count_half_and_are_all_accepted():
         (lambda: open_set.evaluate(["False", "True"], [1, 2]), "known must say true or false of every point"),
         (lambda: open_set.evaluate([], []), "nothing to tell apart: no points"),
         (lambda: open_set.threshold([0.5], keep=0), "keep is 0, which is no such share"),
-        (lambda: open_set.knn(np.zeros((0, 2)), [[1.0, 2.0]]), "have no neighbours"),
-        (lambda: open_set.knn([[1.0, 2.0]], [[1.0, 2.0, 3.0]]), "have no neighbours"),
+        (lambda: open_set.evaluate(pd.array([True, False, None]), [1, 2, 3]), "known must say true or false"),
+        (lambda: open_set.evaluate(["0", "1"], [1, 2]), "known must say true or false of every point"),
+        (lambda: open_set.evaluate([1, 0], ["a", "b"]), "scores are not all numbers; give one finite number per point"),
+        (lambda: open_set.threshold(np.ones(60), np.zeros(50, bool), risk=0.1), "60 scores but wrong has the shape"),
+        (lambda: open_set.threshold(np.ones(60), ["False"] * 60, risk=0.1), "wrong must say true or false"),
+        (lambda: open_set.threshold(np.ones(49), np.zeros(49, bool), risk=0.1), "from 49 points; give at least 50"),
+        (lambda: open_set.knn([[1.0, 2.0]], [[1.0, np.nan]]), "1 of 2 features are no number"),
+        (lambda: open_set.knn([[1.0, 2.0]], [[1.0, 2.0]], k=0), "have no neighbour 0"),
+        (lambda: open_set.knn(np.zeros((0, 2)), [[1.0, 2.0]]), "have no neighbour 10"),
+        (lambda: open_set.knn([[1.0, 2.0]], [[1.0, 2.0, 3.0]]), "have no neighbour 10"),
     ],
 )
 def test_bad_input_is_one_sentence(work, sentence):
@@ -172,8 +181,9 @@ def test_a_threshold_keeps_what_it_says():
     wrong = score < 0.3
     at = open_set.threshold(score, wrong, risk=0.1)
     assert wrong[score >= at].mean() <= 0.1 < wrong[score >= at - 0.01].mean()
-    assert open_set.threshold([1.0, 2.0], [True, True], risk=0.5) == np.inf
-    assert open_set.threshold(score[:40], np.zeros(40, bool), risk=0.5) == np.inf  # 40 points are too few to promise it
+    assert open_set.threshold(score, np.ones(100, bool), risk=0.5) == np.inf
+    late = np.arange(100) < 98  # only the two surest are right: nothing of 50 points or more is
+    assert open_set.threshold(score, late, risk=0.5) == np.inf
     assert open_set.threshold([1.0, 1.0, 0.0], keep=0.5) == 1  # equal scores are accepted together
 
 
@@ -212,6 +222,23 @@ def test_one_photo_has_no_interval(runs):
     one = annotations.assign(image="the same")
     assert open_set.bootstrap(first, one, n=5)["ci_low"].isna().all()
     assert open_set.risk_coverage(first, one, n=5)["ci_high"].isna().all()
+    assert open_set.thresholds(first, first, one, n=5)[["ci_low", "ci_high"]].isna().all(axis=None)
+
+
+def test_unknown_points_of_one_photo_say_nothing_of_unknown_points_elsewhere(runs):
+    table, annotations = runs
+    first = table[table["run_id"] == "m.open-S4-S4"]
+    gathered = annotations.assign(image=annotations["image"].mask(first["y_true"].eq("C").to_numpy(), "the same"))
+    has = open_set.bootstrap(first, gathered, n=20).groupby("metric")["ci_low"].apply(lambda low: low.notna().all())
+    assert has.to_dict() == {"auroc": False, "fpr_at_95_tpr": False, "aurc": True}
+
+
+def test_measures_need_a_score(runs):
+    table, annotations = runs
+    bare = table.drop(columns=["known:mls", "known:energy"])
+    for measure in (open_set.bootstrap, open_set.risk_coverage):
+        with pytest.raises(ReefcoreError, match="no point has a score of being known"):
+            measure(bare, annotations)
 
 
 def test_points_are_believed_or_sent_to_a_person(runs):
@@ -228,6 +255,8 @@ def test_thresholds_need_validation_points_of_known_classes(runs):
     first = table[table["run_id"] == "m.open-S4-S4"]
     with pytest.raises(ReefcoreError, match="no validation points of known classes"):
         open_set.thresholds(first[first["y_true"] == "C"], first, annotations)
+    with pytest.raises(ReefcoreError, match="the validation points have no score mls"):
+        open_set.thresholds(first.drop(columns="known:mls"), first, annotations)
 
 
 def test_figures_show_both_kinds_and_every_score(runs):
