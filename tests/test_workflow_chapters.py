@@ -40,6 +40,23 @@ def test_a_chapter_runs_shows_something_and_says_where_it_comes_from(executed, s
     assert str(TOP) not in json.dumps(content)
 
 
+@pytest.mark.parametrize(
+    ("name", "table", "printed"),
+    [
+        ("50_zero_shot", "zero-shot-table-12", ["CLIP", "15.96", "BioCLIP", "8.89"]),
+        ("51_language_models", "language-table-5", ["Qwen2.5-VL", "2.98", "Qwen-Book", "6.27"]),
+        ("51_language_models", "language-not-run", ["Qwen-GPT", "reefcore zero-shot qwen2_5_vl"]),
+        ("54_open_set", "open-set-table-6", ["MSP", "0.817", "Energy", "0.990"]),
+    ],
+)
+def test_printed_rows_stand_there_where_nothing_was_run(executed, name, table, printed):
+    content = nbformat.read(executed / f"{name}.ipynb", 4)
+    outputs = [output for cell in content.cells if cell.cell_type == "code" for output in cell.outputs]
+    html = [output.get("data", {}).get("text/html", "") for output in outputs]
+    (found,) = [text for text in html if f'id="{table}"' in text]
+    assert [text for text in printed if text not in found] == []
+
+
 def test_a_chapter_that_only_reads_tables_does_not_import_torch():
     code = ["import sys"]
     for name in build.notebooks():
