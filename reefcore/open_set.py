@@ -20,6 +20,7 @@ from reefcore.tables import KNOWN, SCORE
 
 #: Score -> its row of Table 6; ``knn`` has none.
 ROWS = {"msp": "MSP", "mls": "MLS", "energy": "Energy"}
+TURNED = "energy, sign reversed"
 NAMED = ("Agaricia", "Pavona")  # the two unknown classes that the paper names
 TPR = 0.95  # share of known points that is accepted where false acceptances are counted
 NEIGHBOUR = 10  # whose distance is the kNN score; Sun et al. take it by validation
@@ -420,36 +421,33 @@ def accept(predictions: pd.DataFrame, score: str, at: float) -> pd.DataFrame:
     return table.sort_values(KNOWN + score, kind="stable", ignore_index=True)
 
 
-def beside(measured: pd.DataFrame, reversed_energy: dict[str, float]) -> pd.DataFrame:
-    """Put measured scores beside the paper's Table 6.
-
-    The last row is energy as Liu et al. define it, low for what is known, scored as if higher meant known: what one
-    gets who forgets to turn the sign. An AUROC turns into one minus itself, so the printed one can be compared.
+def beside(measured: pd.DataFrame, turned: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Put measured scores beside the paper's Table 6, every row of which stands, measured or not.
 
     Parameters
     ----------
     measured : DataFrame
         From `bootstrap`, of one run.
-    reversed_energy : dict
-        What `evaluate` gives for minus the score ``energy`` of that run.
+    turned : DataFrame, optional
+        The same of minus the score ``energy``: energy as Liu et al. define it, low for what is known, scored as if
+        higher meant known. It is what one gets who forgets to turn the sign, and stands beside the printed energy.
 
     Returns
     -------
     DataFrame
-        ``score``, ``metric``, ``published``, ``value``, ``ci_low``, ``ci_high``, ``difference``; fractions.
+        ``score``, ``metric``, ``published``, ``value``, ``ci_low``, ``ci_high``, ``difference``; fractions, NaN where
+        not measured or not printed.
     """
-    printed = published.table(6).assign(value=lambda t: pd.to_numeric(t["value"]))
-    of = printed.set_index(["row", "column"])["value"]
-    table = measured[measured["metric"].isin(["auroc", "fpr_at_95_tpr"])]
-    table = table[["score", "metric", "value", "ci_low", "ci_high"]]
-    names = table[["score", "metric"]].to_numpy()
-    table = table.assign(published=[of.get((ROWS.get(score), metric), np.nan) for score, metric in names])
-    if "energy" in set(table["score"]):
-        turned = pd.DataFrame({"metric": list(reversed_energy), "value": list(reversed_energy.values())})
-        turned = turned.assign(score="energy, sign reversed", published=[of["Energy", m] for m in turned["metric"]])
-        table = pd.concat([table, turned], ignore_index=True)
-    table["difference"] = table["value"] - table["published"]
-    return table[["score", "metric", "published", "value", "ci_low", "ci_high", "difference"]]
+    printed = published.table(6).set_index(["row", "column"])["value"].astype(float)
+    metrics = printed.index.unique("column")
+    if turned is not None:
+        measured = pd.concat([measured, turned[turned["score"] == "energy"].assign(score=TURNED)])
+    found = measured[measured["metric"].isin(metrics)].set_index(["score", "metric"])[["value", "ci_low", "ci_high"]]
+    asked = pd.MultiIndex.from_product([ROWS, metrics], names=found.index.names)
+    table = found.reindex(asked.append(found.index.difference(asked, sort=False))).reset_index()
+    rows = zip(table["score"].map(ROWS | {TURNED: "Energy"}), table["metric"], strict=True)
+    table.insert(2, "published", [printed.get(row, np.nan) for row in rows])
+    return table.assign(difference=table["value"] - table["published"])
 
 
 def _scored(predictions: pd.DataFrame, annotations: pd.DataFrame) -> Iterator[tuple]:

@@ -203,17 +203,25 @@ def test_thresholds_of_validation_are_tried_on_the_test_part(runs):
 def test_table_6_stands_beside_and_what_a_forgotten_sign_gives(runs):
     table, annotations = runs
     first = open_set.with_scores(table[table["run_id"] == "m.open-S4-S4"])
-    turned = open_set.evaluate(open_set.is_known(first), -first["known:energy"])
+    turned = open_set.bootstrap(first.assign(**{"known:energy": -first["known:energy"]}), annotations, n=20)
     beside = open_set.beside(open_set.bootstrap(first, annotations, n=20), turned).set_index(["score", "metric"])
     assert beside.at[("mls", "auroc"), "published"] == 0.8361
     assert beside.at[("energy", "auroc"), "published"] == 0.1616
-    assert beside.at[("energy, sign reversed", "auroc"), "value"] == pytest.approx(
-        1 - beside.at[("energy", "auroc"), "value"]
-    )
-    assert beside.at[("energy, sign reversed", "fpr_at_95_tpr"), "published"] == 0.9902
-    assert beside.loc["energy, sign reversed", "difference"].notna().all()
-    bare = first.drop(columns=["known:mls", "known:energy"])
-    assert set(open_set.beside(open_set.bootstrap(bare, annotations, n=5), {})["score"]) == {"msp"}
+    energy, reverse = beside.loc[("energy", "auroc")], beside.loc[(open_set.TURNED, "auroc")]
+    ends = reverse[["value", "ci_low", "ci_high"]].to_numpy(float)
+    assert ends == pytest.approx(1 - energy[["value", "ci_high", "ci_low"]].to_numpy(float))
+    assert beside.at[(open_set.TURNED, "fpr_at_95_tpr"), "published"] == 0.9902
+    assert beside["difference"].notna().all() and len(beside) == 8
+
+
+def test_rows_of_table_6_that_were_not_measured_stay_empty(runs):
+    table, annotations = runs
+    bare = table[table["run_id"] == "m.open-S4-S4"].drop(columns=["known:mls", "known:energy"])
+    near = bare.assign(**{"known:knn": -1.0, "known:msp": 0.5})
+    beside = open_set.beside(open_set.bootstrap(near, annotations, n=5)).set_index("score")
+    assert list(beside.index.unique()) == ["msp", "mls", "energy", "knn"]
+    assert beside.loc[["mls", "energy"], "value"].isna().all() and beside.loc["mls", "published"].notna().all()
+    assert beside.loc["msp", "value"].notna().all() and beside.loc["knn", "published"].isna().all()
 
 
 def test_one_photo_has_no_interval(runs):
