@@ -135,8 +135,8 @@ def hold_out(
     The paper holds out eight, "excluding low-frequency classes and selecting unknowns with at least 100 test-sample
     support", names two of them, and gives no other rule. Here a class is eligible where it has at least `min_train`
     training points (chosen) and `min_test` test points. The two named come first where they
-    are eligible, then others in an order drawn by the seed; a class is passed over where the unknown points would
-    become more than `most` of the test set (in the paper they are 5.5 %).
+    are eligible, then others in an order drawn by the seed. The unknown points may not become more than `most` of the
+    test set (in the paper they are 5.5 %): a class is passed over where it would leave too little for the rest.
 
     Parameters
     ----------
@@ -165,9 +165,14 @@ def hold_out(
     common = train.index[train >= min_train]
     eligible = sorted(name for name in common if test.get(name, 0) >= least)
     drawn = np.random.default_rng(seed).permutation(eligible).tolist()
+    order = [*(name for name in NAMED if name in drawn), *(name for name in drawn if name not in NAMED)]
     chosen: list[str] = []
-    for name in [*(name for name in NAMED if name in drawn), *(name for name in drawn if name not in NAMED)]:
-        if len(chosen) < n and test[[*chosen, name]].sum() <= most * test.sum():
+    n = min(n, int((test[eligible].sort_values().cumsum() <= most * test.sum()).sum()))  # so many fit
+    while order and len(chosen) < n:
+        name = order.pop(0)
+        # A class so common that too little would be left for the others is passed over.
+        others = test[order].nsmallest(n - len(chosen) - 1).sum()
+        if test[[*chosen, name]].sum() + others <= most * test.sum():
             chosen.append(name)
     if not chosen:
         raise ReefcoreError(

@@ -94,6 +94,12 @@ def test_held_out_are_common_enough_and_leave_most_points_known():
     # Porites and Orbicella are too large a part of the test set; Favia has too few points there, Rare in training.
     assert "Porites" in open_set.hold_out(COUNTS, test, min_test=100, most=1.0)
     assert open_set.hold_out(COUNTS, test, n=1, min_test=100) == ["Agaricia"]
+    # A class of a tenth would fit, but then no eight would.
+    large = {"large": 290} | {f"genus {i}": 20 for i in range(9)} | {"rest": 2700}
+    common = dict.fromkeys(large, 500) | {"rest": 1}
+    found = open_set.hold_out(common, large, min_test=10)
+    assert len(found) == 8 and "large" not in found
+    assert all(len(open_set.hold_out(common, large, min_test=10, seed=seed)) == 8 for seed in range(9))
     many = {f"genus {i}": 300 for i in range(30)}
     drawn = [open_set.hold_out(many, many, most=0.5, seed=seed) for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2] and len(drawn[0]) == 8
