@@ -19,13 +19,19 @@ from reefcore.workflow import build, experiments, steps
         ({"zero_shot": ("clip_sample",), "kind": "full"}, "clip_sample is a toy of the sample profile"),
         ({"open_set": {"recipe": ["vit"]}}, "unknown key 'recipe' under open_set; use classes, "),
         ({"few_shot": {"shot": [1]}}, "unknown key 'shot' under few_shot; use epochs, "),
-        ({"few_shot": {"settings": {"site": ["swin_b-S3"]}}}, "'swin_b-S3' is no run of the profile, nor clip_sample"),
     ],
 )
 def test_a_profile_that_asks_for_what_is_not_there_is_refused(changes, sentence):
     profile = dataclasses.replace(profiles.load("smoke"), **changes)
     with pytest.raises(ReefcoreError, match=sentence):
         experiments.plan(profile)
+
+
+def test_features_that_nobody_makes_are_refused_where_few_labels_are_asked_for_and_only_there(smoke):
+    profile = dataclasses.replace(smoke.profile, few_shot={"settings": {"site": ["swin_b-S3"]}})
+    assert "few_shot" in steps.plan(profile)
+    with pytest.raises(ReefcoreError, match="'swin_b-S3' is no run of the profile, nor clip_sample; train it"):
+        steps.ensure(profile, smoke.folder, "few_shot")
 
 
 def test_the_smoke_profile_asks_its_toy_and_keeps_patches_and_texts_apart(smoke):

@@ -114,17 +114,15 @@ def open_runs(profile: Profile) -> dict[str, tuple[str, str]]:
 
 
 def _few(profile: Profile) -> dict:
-    """Settle what few-shot learning uses, and which steps make it."""
+    """Settle what few-shot learning uses, which steps make it, and what nobody makes (``lacks``)."""
     if wrong := sorted(set(profile.few_shot) - FEW):
         raise ReefcoreError(f"unknown key {wrong[0]!r} under few_shot", profile.path, f"use {', '.join(sorted(FEW))}")
     wanted = {name for names in profile.few_shot.get("settings", {}).values() for name in names} - {TEXTURE}
     tunings = {name: name.partition(" ")[2] for name in wanted if name.startswith("fine-tuned ")}
     used = sorted({tunings.get(name, name) for name in wanted})
     known = {*steps.runs(profile), "clip_sample"}
-    if wrong := [name for name in used if name not in known]:
-        where = "no run of the profile, nor clip_sample"
-        raise ReefcoreError(f"few_shot settings: {wrong[0]!r} is {where}", profile.path, "train it, or leave it out")
-    return {"used": used, "needs": used, "tunings": tunings}
+    lacks = [name for name in used if name not in known]
+    return {"used": used, "needs": [name for name in used if name in known], "tunings": tunings, "lacks": lacks}
 
 
 def _gathered(profile: Profile, folder: Path, workers: int) -> None:
@@ -321,6 +319,9 @@ def _few_shot(profile: Profile, folder: Path, workers: int) -> None:
     held = pd.Series(patches.ids, dtype="str")
     splits = splits[splits["annotation_id"].isin(held)]
     settled, options = _few(profile), dict(profile.few_shot)
+    if settled["lacks"]:  # said only here: whoever trains other recipes does not ask for few labels
+        what = f"few_shot settings: {settled['lacks'][0]!r} is no run of the profile, nor clip_sample"
+        raise ReefcoreError(what, profile.path, "train it, or leave it out")
     epochs = options.pop("epochs", 5)
     makers = {TEXTURE: lambda ids: few_shot.colour_texture(patches.read(positions(ids, held), TEXTURE_SIDE))}
     for name in settled["used"]:
