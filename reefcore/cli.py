@@ -459,9 +459,12 @@ def _describe(options) -> None:
     output = Path(options.output)
     taxa = options.taxa
     if not taxa:
-        quality = workflow.open(options.profile).table("splits", ["annotation_id"])
-        labels = workflow.open(options.profile).table("annotations", ["annotation_id", "label"])
-        taxa = sorted(labels.merge(quality, on="annotation_id")["label"].dropna().unique())
+        project = workflow.open(options.profile)
+        split, labels = (
+            project.table("splits", ["annotation_id"]),
+            project.table("annotations", ["annotation_id", "label"]),
+        )
+        taxa = sorted(labels.merge(split, on="annotation_id")["label"].dropna().unique())
     _log(logging.INFO)
     client, answers = chat.client(options.model), output.with_suffix(".answers.jsonl")
     if options.texts:

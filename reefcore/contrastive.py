@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from reefcore.errors import ReefcoreError
 from reefcore.files import atomic, write_json
+from reefcore.weights import CLIP_CONFIG, CLIP_FILES
 
-WEIGHTS, CONFIG = "open_clip_model.safetensors", "open_clip_config.json"
 MEAN, STD = (0.4, 0.4, 0.4), (0.2, 0.2, 0.2)
 BATCH, RATE, DECAY = 64, 3e-3, 0.05
 
@@ -83,9 +83,9 @@ def pretrain(patches: np.ndarray, captions: pd.DataFrame, folder: str | Path, se
             model, losses = _fit(config["model_cfg"], patches, list(captions["caption"]), groups, seed, steps)
     finally:
         torch.set_num_threads(threads)
-    (folder / WEIGHTS).unlink(missing_ok=True)
-    write_json(config, folder / CONFIG)
-    with atomic(folder / WEIGHTS) as temporary:
+    (folder / CLIP_FILES[0]).unlink(missing_ok=True)
+    write_json(config, folder / CLIP_CONFIG)
+    with atomic(folder / CLIP_FILES[0]) as temporary:
         save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, temporary)
     return losses
 

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -134,3 +134,13 @@ def read_settings(name_or_path: str | Path, folder: Path, what: str) -> tuple[Pa
     if not isinstance(values, dict):
         raise ReefcoreError(f"a {what} is a list of `key: value` lines", path, f"copy one of reefcore/{what}s")
     return path, values
+
+
+def check_keys(values: dict, allowed: Iterable[str], required: Iterable[str], path: Path) -> None:
+    """Refuse keys of a settings file that have no meaning, and the lack of one that it needs."""
+    for key in values:
+        if key not in allowed:
+            raise ReefcoreError(f"unknown key {key!r}", path, f"the keys are {', '.join(allowed)}")
+    for key in required:
+        if key not in values:
+            raise ReefcoreError(f"the key {key!r} is missing", path, "add it")

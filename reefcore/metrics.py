@@ -6,6 +6,7 @@ Everything here is computed from labels alone (a predictions table), never from 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
@@ -129,6 +130,13 @@ def resample(y_true, y_pred, groups, n: int = 1000, seed: int = 0, over: str = "
     return _resample([(y_true, y_pred)], groups, n, seed, over)[0]
 
 
+def draws_of(groups: int, n: int, seed: int, at_once: int = CHUNK) -> Iterator[np.ndarray]:
+    """Draw groups with replacement: how often each is drawn, int (at most `at_once`, groups) at a time, n in all."""
+    rng, equal = np.random.default_rng(seed), np.full(groups, 1 / groups)
+    for start in range(0, n, at_once):
+        yield rng.multinomial(groups, equal, size=min(at_once, n - start))
+
+
 def _resample(runs: list[tuple], groups, n: int, seed: int, over: str) -> list[pd.DataFrame]:
     """Draw for several runs on the same points: the same photos are in draw i of each."""
     if n < 1:
@@ -144,13 +152,10 @@ def _resample(runs: list[tuple], groups, n: int, seed: int, over: str) -> list[p
         size = len(classes)
         shape = (size * size, len(names))
         counts.append((size, sparse.coo_array((np.ones(len(true)), (true * size + pred, group)), shape=shape).tocsr()))
-    rng = np.random.default_rng(seed)
     parts = [[] for _ in runs]
-    for start in range(0, n, CHUNK):
-        draws = min(CHUNK, n - start)
-        weights = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=draws).T
+    for weights in draws_of(len(names), n, seed):
         for (size, cells), part in zip(counts, parts, strict=True):
-            drawn = (cells @ weights).T.reshape(draws, size, size)
+            drawn = (cells @ weights.T).T.reshape(len(weights), size, size)
             part.append(pd.DataFrame(_from_confusion(drawn, over)))
     return [pd.concat(part, ignore_index=True) for part in parts]
 

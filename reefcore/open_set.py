@@ -15,7 +15,7 @@ import pandas as pd
 
 from reefcore import published
 from reefcore.errors import ReefcoreError
-from reefcore.metrics import photo_of
+from reefcore.metrics import draws_of, photo_of
 from reefcore.tables import KNOWN, SCORE
 
 #: Score -> its row of Table 6; ``knn`` has none.
@@ -251,7 +251,9 @@ def bootstrap(predictions: pd.DataFrame, annotations: pd.DataFrame, n: int = 100
     for run, name, (known, wrong, photo), score in _scored(predictions, annotations):
         curve = _Curve(score, {"known": known, "unknown": ~known, "wrong": wrong})
         value = curve.values(np.ones((1, len(score))))
-        drawn = [curve.values(weights[:, photo[curve.order]]) for weights in _photo_draws(photo, n, seed)]
+        drawn = [
+            curve.values(weights[:, photo[curve.order]]) for weights in draws_of(int(photo.max()) + 1, n, seed, CHUNK)
+        ]
         for metric in value:
             kinds = [photo] if metric == "aurc" else [photo[known], photo[~known]]
             low, high = _quantiles(np.concatenate([draw[metric] for draw in drawn]), *kinds)
@@ -285,7 +287,7 @@ def risk_coverage(
     coverage = np.arange(1, steps + 1) / steps
     parts = []
     for run, name, (_, wrong, photo), score in _scored(predictions, annotations):
-        curve, draws = _Curve(score, {"wrong": wrong}), _photo_draws(photo, n, seed)
+        curve, draws = _Curve(score, {"wrong": wrong}), draws_of(int(photo.max()) + 1, n, seed, CHUNK)
         risk = curve.risk(np.ones((1, len(score))), coverage)[0]
         drawn = np.concatenate([curve.risk(weights[:, photo[curve.order]], coverage) for weights in draws])
         low, high = _quantiles(drawn, photo)
@@ -471,13 +473,6 @@ def _quantiles(draws: np.ndarray, *photos: np.ndarray) -> np.ndarray:
     if min(len(np.unique(photo)) for photo in photos) < 2:
         return np.full((2, *draws.shape[1:]), np.nan)
     return np.nanquantile(draws, [0.025, 0.975], axis=0)
-
-
-def _photo_draws(photo: np.ndarray, n: int, seed: int) -> list[np.ndarray]:
-    """Draw photos with replacement: how often each is drawn, (at most CHUNK, photos) at a time."""
-    rng, count = np.random.default_rng(seed), int(photo.max()) + 1
-    equal = np.full(count, 1 / count)
-    return [rng.multinomial(count, equal, size=min(CHUNK, n - start)) for start in range(0, n, CHUNK)]
 
 
 def _finite(values, name: str, dimensions: int, do: str) -> np.ndarray:

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from reefcore import metrics, published
+from reefcore.descriptions import shipped
 from reefcore.multimodal import NO_ANSWER
 from reefcore.predictions import run_parts
 from reefcore.recipes import zero_shot as recipes
 from reefcore.recipes.zero_shot import ZeroShot
 from reefcore.tables import SCORE
 
-CHUNK = 200  # resamples at once
 #: Test set -> what it is called here.
 NAMES = {"S1": "within sources", "S2": "within sources (QC)", "U": "across sources", "S3": "across sources (QC)"}
 NAMES |= {"S4": "across sources (QC), S4", "W": "new site"}
@@ -106,20 +106,12 @@ def evaluate(predictions: pd.DataFrame, annotations: pd.DataFrame, n: int = 1000
 
 def _interval(values: np.ndarray, photo: pd.Series, n: int, seed: int) -> tuple[float, float]:
     """Give the percentile interval of a mean over points, whole photos being resampled."""
-    drawn = _means(values[:, None], photo, n, seed)
-    return tuple(np.quantile(drawn, [0.025, 0.975])) if photo.nunique() > 1 else (np.nan, np.nan)
-
-
-def _means(values: np.ndarray, photo: pd.Series, n: int, seed: int) -> np.ndarray:
-    """Resample photos and average the columns of values over their points: (n, columns)."""
     code, names = pd.factorize(photo, sort=True)
-    sums = np.stack([np.bincount(code, weights=column) for column in values.T], axis=1)
-    sizes, rng, found = np.bincount(code), np.random.default_rng(seed), []
-    for start in range(0, n, CHUNK):
-        equal = np.full(len(names), 1 / len(names))
-        weights = rng.multinomial(len(names), equal, size=min(CHUNK, n - start))
-        found.append((weights @ sums) / (weights @ sizes)[:, None])
-    return np.concatenate(found)
+    if len(names) < 2:
+        return np.nan, np.nan
+    sums, sizes = np.bincount(code, weights=values), np.bincount(code)
+    drawn = [(weights @ sums) / (weights @ sizes) for weights in metrics.draws_of(len(names), n, seed)]
+    return tuple(np.quantile(np.concatenate(drawn), [0.025, 0.975]))
 
 
 def beside(measured: pd.DataFrame, number: int) -> pd.DataFrame:
@@ -181,7 +173,7 @@ def missing(measured: pd.DataFrame, descriptions: pd.DataFrame | None = None, pr
     DataFrame
         ``row``, ``recipe``, ``lacks``, ``command``.
     """
-    had = {"general", "morphology"} | (set(descriptions["set"]) if descriptions is not None else set())
+    had = set(shipped()["set"]) | (set(descriptions["set"]) if descriptions is not None else set())
     ran = set(zip(measured["recipe"], measured["prompts"], strict=True))
     found = []
     for name in recipes.names():

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from reefcore import contrastive
+from reefcore import contrastive, weights
 from reefcore.errors import ReefcoreError
 
 COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "white": (220, 220, 220)}
@@ -30,8 +30,8 @@ def trained(corpus, tmp_path_factory):
 
 def test_the_folder_loads_with_its_preprocessing_and_matches_texts(trained, corpus):
     folder, losses = trained
-    assert sorted(path.name for path in folder.iterdir()) == [contrastive.CONFIG, contrastive.WEIGHTS]
-    preprocess = json.loads((folder / contrastive.CONFIG).read_text())["preprocess_cfg"]
+    assert sorted(path.name for path in folder.iterdir()) == [weights.CLIP_CONFIG, weights.CLIP_FILES[0]]
+    preprocess = json.loads((folder / weights.CLIP_CONFIG).read_text())["preprocess_cfg"]
     assert preprocess["size"] == 64 and preprocess["mean"] == list(contrastive.MEAN)
     model, _, _ = open_clip.create_model_and_transforms(f"local-dir:{folder}")
     model.eval()
@@ -49,7 +49,7 @@ def test_the_same_seed_gives_the_same_bytes_and_leaves_torch_as_it_was(corpus, t
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         contrastive.pretrain(*corpus, tmp_path / name, seed=seed, steps=2)
-    a, b, c = ((tmp_path / name / contrastive.WEIGHTS).read_bytes() for name in "abc")
+    a, b, c = ((tmp_path / name / weights.CLIP_FILES[0]).read_bytes() for name in "abc")
     assert a == b and a != c
     assert torch.equal(torch.get_rng_state(), state) and torch.get_num_threads() == threads
 

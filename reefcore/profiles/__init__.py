@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args, get_origin, get_type_hints
 
 from reefcore.errors import ReefcoreError
-from reefcore.files import read_settings
+from reefcore.files import check_keys, read_settings
 
 KINDS = ("sample", "full")
 CRITERIA = {"min_annotations", "min_sources", "min_per_source"}
@@ -159,12 +159,7 @@ def _checked(values: dict, path: Path) -> Profile:
     """Make a Profile of a file's values."""
     hints = {key: kind for key, kind in get_type_hints(Profile).items() if key not in ("name", "path")}
     required = [f.name for f in dataclasses.fields(Profile) if f.name in hints and f.default is f.default_factory]
-    for key in values:
-        if key not in hints:
-            raise ReefcoreError(f"unknown key {key!r}", path, f"the keys are {', '.join(hints)}")
-    for key in required:
-        if key not in values:
-            raise ReefcoreError(f"the key {key!r} is missing", path, "add it")
+    check_keys(values, hints, required, path)
     typed = {}
     for key, value in values.items():
         kind = hints[key]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from reefcore.errors import ReefcoreError
-from reefcore.files import read_settings
+from reefcore.files import check_keys, read_settings
 from reefcore.tables import SCHEMES
 
 FOLDER = Path(__file__).parent / "zero"
@@ -88,12 +88,8 @@ def load(name_or_path: str | Path) -> ZeroShot:
     values = {"weights": "", "rows": {}, "points": 0, "settings": {}, "sources": {}} | values
     types = {"prompts": list, "tests": list, "rows": dict, "points": int, "settings": dict, "sources": dict}
     keys = [field.name for field in fields(ZeroShot)][1:]
-    for key in values:
-        if key not in keys:
-            raise ReefcoreError(f"unknown key {key!r}", path, f"the keys are {', '.join(keys)}")
+    check_keys(values, keys, keys, path)
     for key in keys:
-        if key not in values:
-            raise ReefcoreError(f"the key {key!r} is missing", path, "add it")
         kind = types.get(key, str)
         if not isinstance(values[key], kind) or isinstance(values[key], bool):
             raise ReefcoreError(f"{key} must be of type {kind.__name__}, not {values[key]!r}", path)

@@ -171,15 +171,21 @@ def _features(recipe: ZeroShot, profile: Profile, folder: Path, workers: int) ->
     write_parquet(points[["annotation_id"]], folder / "features" / f"{recipe.name}.parquet")
 
 
+def _labelled(folder: Path) -> pd.DataFrame:
+    """Read the splits table with the ``label`` of each row."""
+    splits = read_parquet(folder / "splits.parquet")
+    known = read_parquet(folder / "annotations.parquet", ["annotation_id", "label"]).drop_duplicates("annotation_id")
+    return splits.assign(
+        label=known["label"].to_numpy(object)[positions(splits["annotation_id"], known["annotation_id"])]
+    )
+
+
 def _asked_points(recipe: ZeroShot, profile: Profile, folder: Path) -> tuple[pd.DataFrame, list[str]]:
     """Give the points that a recipe is asked (``test``, ``annotation_id``, ``label``), and the classes it chooses from.
 
     The classes are those of the labels that any scheme trains on or tests: the 39 of the benchmark.
     """
-    splits = read_parquet(folder / "splits.parquet")
-    known = read_parquet(folder / "annotations.parquet", ["annotation_id", "label"]).drop_duplicates("annotation_id")
-    labels = known["label"].to_numpy(object)[positions(splits["annotation_id"], known["annotation_id"])]
-    splits = splits.assign(label=labels)
+    splits = _labelled(folder)
     classes = sorted(splits.loc[splits["scheme"].isin(["S1", "S2", "S3", "S4"]), "label"].unique())
     points = splits[(splits["part"] == "test") & splits["scheme"].isin(recipe.tests)].rename(columns={"scheme": "test"})
     points = points[points["annotation_id"].isin(_tested(folder)["annotation_id"])]
@@ -268,11 +274,9 @@ def _open(name: str, recipe: str, train_set: str, profile: Profile, folder: Path
     """Train without some classes, and say of every test and validation point how surely it is of a known one."""
     from reefcore import fitting, open_set
 
-    splits, patches = read_parquet(folder / "splits.parquet"), steps.store(profile, folder)
+    splits, patches = _labelled(folder), steps.store(profile, folder)
     annotations = read_parquet(folder / "annotations.parquet", columns=["annotation_id", "label"])
-    known = annotations.drop_duplicates("annotation_id")
-    labels = pd.Series(known["label"].to_numpy(object)[positions(splits["annotation_id"], known["annotation_id"])])
-    splits = splits.reset_index(drop=True)
+    labels = splits.pop("label")
 
     def counts(scheme: str, part: str) -> pd.Series:
         return labels[(splits["scheme"] == scheme) & (splits["part"] == part)].value_counts()
