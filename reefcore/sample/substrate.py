@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta, timezone
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,130 +29,90 @@ from reefcore.sample.water import Water
 from reefcore.tables import GRID, SUBSTRATES
 
 log = logging.getLogger(__name__)
-ECOREGION = "Central and Southern Great Barrier Reef"
+ECOREGION, REALM = "Central and Southern Great Barrier Reef", "Central Indo-Pacific"
 SITES, SEQUENCES, FRAMES = 6, 12, 30  # at scale 1: sites, sequences, frames in a sequence
 WIDTH, HEIGHT = 672, 384  # of a frame, pixels, give or take a few
 PIXEL = 0.0084  # m of seabed to a pixel of a strip
 SPREAD = 1.5  # m of seabed across a frame to a metre of altitude
 STEP, EVERY = 1.3, 2  # m and s from frame to frame
-FILLING = 0.62  # of its square, by a colony
 COMMUNITY = 9  # hard corals of a site
-#: What a strip is laid out in, and its usual share; corals and macroalgae grow on reef.
-ZONES = {"reef": 0.36, "sand": 0.26, "algae": 0.12, "coral": 0.21, "shadow": 0.05}
+#: What a strip is laid out in, and its usual share; corals and macroalgae grow on rock.
+ZONES = {"reef": 0.33, "sand": 0.26, "algae": 0.13, "coral": 0.23, "shadow": 0.05}
 DEPLOYABLE = ("Hard substrate", "Corallinales", "Turf algae", "Rubble")
 #: Position in `SUBSTRATES` of each of `photos.CLASSES`.
-SUBSTRATE = np.array(
-    [1 if kind in taxa.CORALS else 2 if name in DEPLOYABLE else 0 for name, kind in taxa.KINDS.items()], np.uint8
-)
+SUBSTRATE = np.array([1 if kind in taxa.CORALS else 2 * (kind.name in DEPLOYABLE) for kind in taxa.KINDS.values()])
 #: How much a cell counts in the decision on its frame (rows from the top, columns from the left): a device falls behind
 #: the vehicle, whose way is up in the frame, and between its sides.
 WEIGHT = np.linspace(0.4, 1.6, GRID[0])[:, None] * (1.75 - 0.25 * np.abs(np.arange(GRID[1]) - GRID[1] // 2))
-ENOUGH, TOO_MUCH = 0.45, 0.25  # weighted shares: Deploy above which, and Coral below which, a device may be dropped
+ENOUGH, TOO_MUCH = 0.45, 0.3  # weighted shares: Deploy above which, and Coral below which, a device may be dropped
 #: Threshold and noise of each observer, and how much of the last answer stays when frames come in order.
-OBSERVERS = {"observer A": (0.02, 0.09, 0.06), "observer B": (-0.03, 0.13, 0.09)}
+OBSERVERS = {"observer A": (0.02, 0.07, 0.06), "observer B": (-0.03, 0.1, 0.09)}
 NO_FIX, UNSEEN = 0.04, 0.03  # shares of frames: without a position; that an observer lacks
-ZONE = timezone(timedelta(hours=10))  # of eastern Australia
+LOCAL = timezone(timedelta(hours=10))  # eastern Australia
 
 
-@dataclass(frozen=True)
-class Sequence:
-    """One sequence: where and when it was taken, through what, and how long.
-
-    Attributes
-    ----------
-    name, site : str
-    look : photos.Look
-        Of its camera, seabed and sun; its water is that of 0 NTU.
-    community : dict
-        Hard coral -> share of the site's corals.
-    zones : dict
-        Shares of `ZONES`.
-    start : Timestamp
-        UTC.
-    latitude, longitude : float
-        Of its first frame, degrees.
-    heading : float
-        Radians from north, clockwise.
-    depth, altitude, turbidity : tuple of 2 floats
-        At its first and last frame: m, m, NTU.
-    frames, width, height : int
-        Number of frames; pixels of each.
-    """
+class Sequence(NamedTuple):
+    """One sequence: where, when and through what it was taken; pairs are at its first and its last frame."""
 
     name: str
     site: str
-    look: photos.Look
-    community: dict
-    zones: dict
-    start: pd.Timestamp
-    latitude: float
-    longitude: float
-    heading: float
-    depth: tuple
-    altitude: tuple
-    turbidity: tuple
+    look: photos.Look  # of its camera, seabed and sun; its water without the turbidity
+    community: dict  # hard coral -> share of the site's corals
+    zones: tuple  # share of each of `ZONES`
+    start: pd.Timestamp  # UTC
+    place: np.ndarray  # latitude and longitude of the first frame, degrees
+    heading: float  # radians from north, clockwise
+    depth: tuple  # m, pair
+    altitude: tuple  # m above the seabed, pair
+    turbidity: tuple  # NTU, pair
     frames: int
-    width: int
-    height: int
+    size: tuple  # width and height of a frame, pixels
 
 
 def plan(seed: int, scale: float = 1.0) -> list[Sequence]:
-    """Plan the sequences: invented sites in one ecoregion, clear and turbid, two or three sequences at each.
+    """Plan the sequences: invented sites in one ecoregion, clear and turbid, shallow and deep, two or three at each.
 
-    Parameters
-    ----------
-    seed : int
-    scale : float
-        Frames as a fraction of the whole survey's, in (0, 2]; a small survey has fewer and shorter sequences, at least
-        4 of at least 8 frames.
+    A small `scale` means fewer and shorter sequences, but at least 4 of at least 8 frames.
     """
     rng = survey.stream(seed, "substrate")
     count = max(4, round(SEQUENCES * scale**0.4))
-    frames = max(8, round(SEQUENCES * FRAMES * scale / count))
-    sites = min(SITES, count // 2)
+    frames, sites = max(8, round(SEQUENCES * FRAMES * scale / count)), min(SITES, count // 2)
     names = [name.split()[1].lower() for name in survey._names(sites, rng)]
     reef = pd.read_csv(share("data", "geo", "meow_reef_points.csv")).set_index("ecoregion").loc[ECOREGION]
     known = taxa.table().set_index("taxon")
-    living = known.index[known["ocean"] != "Atlantic"]
-    common = survey.weights()[living] ** 0.35
-    camera = photos.make_look(seed, "Central Indo-Pacific", 12).camera  # one vehicle, one camera
-    camera = replace(camera, strobe=0.0, balance=0.55, tint=(0.95, 1.0, 1.0), brightness=0.25, blur=0.4, noise=1.5)
+    common = survey.weights()[known.index[known["ocean"] != "Atlantic"]] ** 0.35
+    camera = photos.make_look(seed, REALM, 12).camera  # one vehicle, one camera
+    camera = replace(camera, strobe=0.0, balance=0.8, tint=(0.97, 1.0, 1.0), brightness=0.24, contrast=1.15)
     murk = rng.permutation(np.geomspace(0.3, 2.6, sites))  # NTU
     deep = rng.permutation(np.linspace(2.5, 7.5, sites))
     made = []
     for site, name in enumerate(names):
-        chosen = sorted(rng.choice(living, COMMUNITY, replace=False, p=common / common.sum()))
-        abundance = rng.dirichlet(np.full(COMMUNITY, 0.9))
-        place = [reef["nearest_reef_lat"], reef["nearest_reef_lon"]] + rng.normal(0, 0.18, 2).clip(-0.4, 0.4)
+        chosen = sorted(rng.choice(common.index, COMMUNITY, replace=False, p=common / common.sum()))
+        community = dict(zip(chosen, rng.dirichlet(np.full(COMMUNITY, 0.9)), strict=True))
+        centre = reef[["nearest_reef_lat", "nearest_reef_lon"]].to_numpy(float) + rng.normal(0, 0.18, 2).clip(-0.4, 0.4)
         usual = rng.dirichlet(22 * np.array(list(ZONES.values())))
-        day = pd.Timestamp("2024-02-05", tz=ZONE) + pd.Timedelta(days=3 * site)
+        water = Water("1C", tuple(rng.uniform(0.9, 1.1, 3) * (0.26, 0.075, 0.06)), 0.0, 0.0)
+        look = photos.make_look(SITES * seed + site, REALM, 12)
+        look = replace(look, water=water, camera=camera, scale=0.5, cropped=False, frame=False)
         for number in range(1, len(range(site, count, sites)) + 1):
-            name_ = f"{name}-{number}"
-            rng = survey.stream(seed, "sequence", name_)
-            look = photos.make_look(site + SITES * seed, "Central Indo-Pacific", 12)
-            water = Water("sequence", tuple(rng.uniform(0.9, 1.1, 3) * (0.26, 0.065, 0.05)), 0.03, 0.5)
-            sun = (*rng.uniform(-0.5, 0.5, 2), rng.uniform(0.4, 0.9))
-            look = replace(look, water=water, camera=camera, scale=0.42, sun=sun, cropped=False, frame=False)
-            depth = (deep[site] + rng.normal(0, 1.2, 2)).clip(1.2, 9.8)
-            start = day + pd.Timedelta(minutes=int(480 + 110 * (number - 1) + rng.integers(90)))
-            spot = np.array(place) + rng.normal(0, 0.004, 2)
+            rng_ = survey.stream(seed, "sequence", name, number)
+            minutes = int(480 + 110 * (number - 1) + rng_.integers(90))
+            start = pd.Timestamp("2024-02-05", tz=LOCAL) + pd.Timedelta(days=3 * site, minutes=minutes)
             made.append(
                 Sequence(
-                    name=name_,
+                    name=f"{name}-{number}",
                     site=f"{name.title()} Reef",
-                    look=look,
-                    community=dict(zip(chosen, abundance, strict=True)),
-                    zones=dict(zip(ZONES, rng.dirichlet(30 * usual + 0.5), strict=True)),
+                    look=replace(look, sun=(*rng_.uniform(-0.5, 0.5, 2), rng_.uniform(0.4, 0.9))),
+                    community=community,
+                    zones=tuple(rng_.dirichlet(30 * usual + 0.5)),
                     start=start.tz_convert("UTC").as_unit("us"),
-                    latitude=spot[0],
-                    longitude=spot[1],
-                    heading=rng.uniform(0, 2 * np.pi),
-                    depth=tuple(depth),
-                    altitude=tuple(rng.uniform(2.4, 3.5, 2)),
-                    turbidity=tuple((murk[site] * rng.lognormal(0, 0.3) * rng.lognormal(0, 0.12, 2)).clip(0.2, 6)),
+                    place=centre + rng_.normal(0, 0.004, 2),
+                    heading=rng_.uniform(0, 2 * np.pi),
+                    depth=tuple((deep[site] + rng_.normal(0, 1.2, 2)).clip(1.2, 9.8)),
+                    altitude=tuple(rng_.uniform(2.4, 3.5, 2)),
+                    turbidity=tuple((murk[site] * rng_.lognormal(0, 0.3) * rng_.lognormal(0, 0.12, 2)).clip(0.2, 6)),
                     frames=frames,
-                    width=int(WIDTH + rng.integers(-9, 10)),
-                    height=int(HEIGHT + rng.integers(-6, 7)),
+                    size=(int(WIDTH + rng_.integers(-9, 10)), int(HEIGHT + rng_.integers(-6, 7))),
                 )
             )
     return made
@@ -163,9 +124,9 @@ class _Strip(photos._Scene):
     def __init__(self, sequence: Sequence, width: int, height: int, rng: np.random.Generator):
         self.sequence = sequence
         # Noise that repeats is shifted sideways along the way, so that no two places look the same.
-        walk = ndimage.gaussian_filter1d(rng.standard_normal(height), 150, mode="nearest")
-        self.shift = (200 * walk / walk.std()).astype(int)
-        self.zone = photos.compete(self._patchy(width, height, rng), np.array(list(sequence.zones.values())))
+        slant = ndimage.gaussian_filter1d(rng.standard_normal(height), 150, mode="nearest")
+        self.shift = np.cumsum(0.15 * slant / slant.std()).astype(int)
+        self.zone = photos.compete(self._patchy(width, height, rng), np.array(sequence.zones))
         super().__init__(
             sequence.look, dict.fromkeys((*DEPLOYABLE, "Sediment", "Shadow"), 1.0), taxa.KINDS, width, height, rng
         )
@@ -181,7 +142,7 @@ class _Strip(photos._Scene):
                 noise = ndimage.gaussian_filter(rng.standard_normal(rough.shape), sigma)
                 rough += weight * noise / noise.std()
             drift = ndimage.gaussian_filter1d(rng.standard_normal(len(rough)), 18)
-            rough += 1.1 * (drift / drift.std())[:, None]
+            rough += 1.4 * (drift / drift.std())[:, None]
             image = Image.fromarray(rough.astype(np.float32))
             field[:] = np.asarray(image.resize(field.shape[::-1], Image.Resampling.BICUBIC))
         return fields
@@ -207,10 +168,10 @@ class _Strip(photos._Scene):
     def _living(self):
         """What grows where: name, zone, size against a usual colony, and share of the zone it covers."""
         for name, share_ in self.sequence.community.items():
-            yield name, "coral", 1.0, 0.95 * share_
+            yield name, "coral", 1.0, 1.3 * share_
             yield name, "reef", 0.7, 0.04 * share_
             yield name, "sand", 0.6, 0.02 * share_
-        yield "Macroalgae", "algae", 0.7, 1.1
+        yield "Macroalgae", "algae", 0.9, 1.1
         yield "Macroalgae", "reef", 0.45, 0.03
         yield "Octocorallia", "reef", 0.7, 0.02
         yield "Porifera", "coral", 0.6, 0.03
@@ -219,7 +180,7 @@ class _Strip(photos._Scene):
         """Grow colonies of one kind at random places of a zone, the largest first."""
         rows, columns = np.nonzero(self.zone == list(ZONES).index(zone))
         usual = size * photos.COLONY * self.look.scale
-        wanted = cover * 16 * len(rows) / FILLING / usual**2
+        wanted = cover * 16 * len(rows) / 0.6 / usual**2
         count = int(wanted + self.rng.random())
         if not count:
             return
@@ -237,77 +198,53 @@ def _drift(ends: tuple, count: int, rng: np.random.Generator, wiggle: float) -> 
 
 
 def track(sequence: Sequence, seed: int) -> pd.DataFrame:
-    """Drive along a sequence: the position at every second, from 5 s before the first frame to 5 s after the last.
+    """Drive along a sequence: ``time`` (UTC), ``latitude``, ``longitude`` (degrees) at every second.
 
-    Returns
-    -------
-    DataFrame
-        ``time`` (UTC), ``latitude``, ``longitude`` (degrees; whole parts of 0.0001 arc seconds, as EXIF keeps them).
+    It begins 5 s before the first frame and ends 5 s after the last; positions are whole parts of 0.0001 arc seconds,
+    as the EXIF headers keep them.
     """
     seconds = np.arange(-5, EVERY * (sequence.frames - 1) + 6)
-    rng = survey.stream(seed, "track", sequence.name)
-    turn = ndimage.gaussian_filter1d(rng.standard_normal(len(seconds)), 8, mode="nearest")
+    turn = survey.stream(seed, "track", sequence.name).standard_normal(len(seconds))
+    turn = ndimage.gaussian_filter1d(turn, 8, mode="nearest")
     heading = sequence.heading + 0.5 * turn / turn.std()
     degree = np.pi / 180 * geography.EARTH_KM * 1000  # m
     north, east = (np.cumsum(way(heading)) * STEP / EVERY / degree for way in (np.cos, np.sin))
-    latitude = sequence.latitude + north
-    longitude = sequence.longitude + east / np.cos(np.radians(sequence.latitude))
-    return pd.DataFrame(
-        {
-            "time": sequence.start + pd.to_timedelta(seconds, unit="s").as_unit("us"),
-            "latitude": np.round(latitude * 3.6e7) / 3.6e7,
-            "longitude": np.round(longitude * 3.6e7) / 3.6e7,
-        }
-    )
+    latitude, longitude = sequence.place
+    at = np.round(3.6e7 * np.stack([latitude + north, longitude + east / np.cos(np.radians(latitude))])) / 3.6e7
+    time = sequence.start + pd.to_timedelta(seconds, unit="s").as_unit("us")
+    return pd.DataFrame({"time": time, "latitude": at[0], "longitude": at[1]})
 
 
 def _write_gpx(way: pd.DataFrame, name: str, path: Path) -> None:
     """Write a track as GPX 1.1."""
+    head = '<gpx version="1.1" creator="ReefNet Companion (synthetic)" xmlns="http://www.topografix.com/GPX/1/1">'
     points = [
-        f'<trkpt lat="{row.latitude:.8f}" lon="{row.longitude:.8f}"><time>{row.time:%Y-%m-%dT%H:%M:%SZ}</time></trkpt>'
-        for row in way.itertuples()
+        f'<trkpt lat="{latitude:.8f}" lon="{longitude:.8f}"><time>{time:%Y-%m-%dT%H:%M:%SZ}</time></trkpt>'
+        for time, latitude, longitude in way.itertuples(index=False)
     ]
-    head = '<gpx version="1.1" creator="ReefNet Companion (synthetic survey)" xmlns="http://www.topografix.com/GPX/1/1">'
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', head, f"<trk><name>{name}</name><trkseg>", *points]
     with atomic(path) as temporary:
         temporary.write_text("\n".join([*lines, "</trkseg></trk>", "</gpx>", ""]), encoding="utf-8")
 
 
-def _exif(time: pd.Timestamp, position: tuple[float, float] | None) -> Image.Exif:
-    """Make the EXIF header of a frame: local time with its offset; the position in degrees, minutes and seconds."""
-    exif, local = Image.Exif(), f"{time.tz_convert(ZONE):%Y:%m:%d %H:%M:%S}"
-    exif[Base.Make], exif[Base.Model] = "ReefNet Companion", "synthetic transom camera"
-    exif[Base.ImageDescription] = "Synthetic: no photograph of a real reef"
+def _exif(time: pd.Timestamp, position: tuple | None) -> Image.Exif:
+    """Make the EXIF header of a frame: local time with its offset; UTC and the position, if any, of the receiver."""
+    exif, local = Image.Exif(), f"{time.tz_convert(LOCAL):%Y:%m:%d %H:%M:%S}"
+    exif.update({Base.Make: "ReefNet Companion", Base.Model: "synthetic transom camera"})
     exif.get_ifd(IFD.Exif).update({Base.DateTimeOriginal: local, Base.OffsetTimeOriginal: "+10:00"})
     if position is not None:
-        latitude, longitude = position
-        exif.get_ifd(IFD.GPSInfo).update(
-            {
-                GPS.GPSLatitudeRef: "S" if latitude <= 0 else "N",
-                GPS.GPSLatitude: _dms(latitude),
-                GPS.GPSLongitudeRef: "E" if longitude >= 0 else "W",
-                GPS.GPSLongitude: _dms(longitude),
-                GPS.GPSTimeStamp: (float(time.hour), float(time.minute), float(time.second)),
-                GPS.GPSDateStamp: f"{time:%Y:%m:%d}",
-            }
-        )
+        clock = (float(time.hour), float(time.minute), float(time.second))
+        gps = {GPS.GPSDateStamp: f"{time:%Y:%m:%d}", GPS.GPSTimeStamp: clock, GPS.GPSLatitudeRef: "S"}
+        gps |= {GPS.GPSLongitudeRef: "E"}
+        for tag, degrees in zip((GPS.GPSLatitude, GPS.GPSLongitude), position, strict=True):
+            minutes, parts = divmod(round(abs(degrees) * 3.6e7), 600_000)  # of 0.0001 arc seconds
+            gps[tag] = (float(minutes // 60), float(minutes % 60), parts / 10_000)
+        exif.get_ifd(IFD.GPSInfo).update(gps)
     return exif
 
 
-def _dms(degrees: float) -> tuple[float, float, float]:
-    minutes, parts = divmod(round(abs(degrees) * 3.6e7), 600_000)  # of 0.0001 arc seconds
-    return float(minutes // 60), float(minutes % 60), parts / 10_000
-
-
-def _cells(size: int, parts: int) -> tuple[np.ndarray, np.ndarray]:
-    """Start and length of near-equal parts of a line of pixels, as numpy.array_split makes them."""
-    lengths = np.full(parts, size // parts)
-    lengths[: size % parts] += 1
-    return np.cumsum(lengths) - lengths, lengths
-
-
 def cover(substrate: np.ndarray) -> np.ndarray:
-    """Measure the substrates in each cell of a frame.
+    """Measure the substrates in each cell of a frame, in the centred crop of floor(height/rows) x floor(width/columns).
 
     Parameters
     ----------
@@ -317,16 +254,14 @@ def cover(substrate: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray of shape (rows, columns, 3)
-        Share of each substrate among the pixels of the centred crop of the cell, floor(height/rows) x
-        floor(width/columns) pixels.
+        Share of each substrate.
     """
-    rows, columns = GRID
+    (rows, columns), shares = GRID, np.empty((*GRID, len(SUBSTRATES)))
     tall, wide = substrate.shape[0] // rows, substrate.shape[1] // columns
-    shares = np.empty((rows, columns, len(SUBSTRATES)))
-    for r, (top, height) in enumerate(zip(*_cells(substrate.shape[0], rows), strict=True)):
-        for c, (left, width) in enumerate(zip(*_cells(substrate.shape[1], columns), strict=True)):
-            y, x = top + (height - tall) // 2, left + (width - wide) // 2
-            crop = substrate[y : y + tall, x : x + wide]
+    for r, band in enumerate(np.array_split(substrate, rows, 0)):
+        for c, cell in enumerate(np.array_split(band, columns, 1)):
+            top, left = (cell.shape[0] - tall) // 2, (cell.shape[1] - wide) // 2
+            crop = cell[top : top + tall, left : left + wide]
             shares[r, c] = np.bincount(crop.ravel(), minlength=len(SUBSTRATES)) / crop.size
     return shares
 
@@ -355,15 +290,15 @@ def _shoot(task) -> tuple[pd.DataFrame, pd.DataFrame]:
     depth = _drift(sequence.depth, n, rng, 0.25).clip(1, 10)
     turbidity = (np.exp(_drift(tuple(np.log(sequence.turbidity)), n, rng, 0.08))).clip(0.1, 8)
     wide = SPREAD * altitude / PIXEL  # of each frame, in pixels of the strip
-    tall = wide * sequence.height / sequence.width
+    tall = wide * sequence.size[1] / sequence.size[0]
     middle = _drift((0, 0), n, rng, 8).clip(-20, 20)
     width, height = int(wide.max()) + 44, int((n - 1) * STEP / PIXEL + tall.max()) + 4
     strip = _Strip(sequence, width, height, rng)
     reef = strip.colours() * strip.light()
     planes = [Image.fromarray(plane) for plane in (*reef, strip.relief)]
-    mask = Image.fromarray(SUBSTRATE[strip.classes])
+    mask = Image.fromarray(SUBSTRATE[strip.classes].astype(np.uint8))
     way = track(sequence, seed).iloc[5::EVERY]
-    rows, patches, size = [], [], (sequence.width, sequence.height)
+    rows, patches, size = [], [], sequence.size
     for i in range(n):
         rng = survey.stream(seed, "frame", sequence.name, i)
         y, x = height - tall.max() / 2 - 2 - i * STEP / PIXEL, width / 2 + middle[i]  # the vehicle goes up
@@ -371,7 +306,7 @@ def _shoot(task) -> tuple[pd.DataFrame, pd.DataFrame]:
         seen = np.stack([np.asarray(plane.resize(size, Image.Resampling.BILINEAR, box)) for plane in planes])
         shares = cover(np.asarray(mask.resize(size, Image.Resampling.NEAREST, box)))
         ntu = float(turbidity[i])  # PIL takes no number of numpy
-        water = replace(look.water, scatter=0.03 + 0.16 * ntu, particles=0.5 + 3 * ntu)
+        water = replace(look.water, scatter=0.03 + 0.11 * ntu, particles=0.5 + 3 * ntu)
         camera = replace(look.camera, noise=1.2 + 0.3 * depth[i], blur=look.camera.blur + 0.25 * ntu)
         nearer = seen[3] / np.float32(420 * look.scale * altitude[i])
         light = photos.immerse(seen[:3], nearer, water, camera, depth[i], altitude[i], rng)
@@ -472,7 +407,9 @@ def generate(folder: str | Path, seed: int = 0, scale: float = 1.0, workers: int
             results = list(processes.map(_shoot, tasks))
     else:
         results = [_shoot(task) for task in tasks]
-    frames, patches = (pd.concat(part).sort_values("frame", kind="stable", ignore_index=True) for part in zip(*results))
+    frames, patches = (
+        pd.concat(part).sort_values("frame", kind="stable", ignore_index=True) for part in zip(*results, strict=True)
+    )
     log.info("substrate survey: %d frames in %d sequences", len(frames), len(sequences))
     write_parquet(patches, folder / "patch_labels.parquet")
     write_parquet(observe(frames, seed), folder / "observations.parquet")
