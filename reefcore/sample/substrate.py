@@ -37,16 +37,22 @@ SPREAD = 1.5  # m of seabed across a frame to a metre of altitude
 STEP, EVERY = 1.3, 2  # m and s from frame to frame
 COMMUNITY = 9  # hard corals of a site
 #: What a strip is laid out in, and its usual share; corals and macroalgae grow on rock.
-ZONES = {"reef": 0.33, "sand": 0.26, "algae": 0.13, "coral": 0.23, "shadow": 0.05}
+ZONES = {"reef": 0.29, "sand": 0.29, "algae": 0.15, "coral": 0.22, "shadow": 0.05}
+#: What grows in which zone: size against a usual colony, and share of the zone.
+GROWTH = [
+    ("coral", "corals", 1.0, 1.3), ("reef", "corals", 0.7, 0.04), ("sand", "corals", 0.6, 0.02),
+    ("algae", "Macroalgae", 0.9, 1.1), ("reef", "Macroalgae", 0.45, 0.03), ("reef", "Octocorallia", 0.7, 0.02),
+    ("coral", "Porifera", 0.6, 0.03),
+]  # fmt: skip
 DEPLOYABLE = ("Hard substrate", "Corallinales", "Turf algae", "Rubble")
 #: Position in `SUBSTRATES` of each of `photos.CLASSES`.
 SUBSTRATE = np.array([1 if kind in taxa.CORALS else 2 * (kind.name in DEPLOYABLE) for kind in taxa.KINDS.values()])
 #: How much a cell counts in the decision on its frame (rows from the top, columns from the left): a device falls behind
 #: the vehicle, whose way is up in the frame, and between its sides.
-WEIGHT = np.linspace(0.4, 1.6, GRID[0])[:, None] * (1.75 - 0.25 * np.abs(np.arange(GRID[1]) - GRID[1] // 2))
-ENOUGH, TOO_MUCH = 0.45, 0.3  # weighted shares: Deploy above which, and Coral below which, a device may be dropped
+WEIGHT = np.linspace(0.3, 1.7, GRID[0])[:, None] * (2 - 0.4 * np.abs(np.arange(GRID[1]) - GRID[1] // 2))
+ENOUGH, TOO_MUCH = 0.4, 0.33  # weighted shares: Deploy above which, and Coral below which, a device may be dropped
 #: Threshold and noise of each observer, and how much of the last answer stays when frames come in order.
-OBSERVERS = {"observer A": (0.02, 0.07, 0.06), "observer B": (-0.03, 0.1, 0.09)}
+OBSERVERS = {"observer A": (0.02, 0.07, 0.05), "observer B": (-0.03, 0.09, 0.08)}
 NO_FIX, UNSEEN = 0.04, 0.03  # shares of frames: without a position; that an observer lacks
 LOCAL = timezone(timedelta(hours=10))  # eastern Australia
 
@@ -83,7 +89,7 @@ def plan(seed: int, scale: float = 1.0) -> list[Sequence]:
     common = survey.weights()[known.index[known["ocean"] != "Atlantic"]] ** 0.35
     camera = photos.make_look(seed, REALM, 12).camera  # one vehicle, one camera
     camera = replace(camera, strobe=0.0, balance=0.8, tint=(0.97, 1.0, 1.0), brightness=0.24, contrast=1.15)
-    murk = rng.permutation(np.geomspace(0.3, 2.6, sites))  # NTU
+    murk = rng.permutation(np.geomspace(0.3, 2.2, sites))  # NTU
     deep = rng.permutation(np.linspace(2.5, 7.5, sites))
     made = []
     for site, name in enumerate(names):
@@ -126,26 +132,21 @@ class _Strip(photos._Scene):
         # Noise that repeats is shifted sideways along the way, so that no two places look the same.
         slant = ndimage.gaussian_filter1d(rng.standard_normal(height), 150, mode="nearest")
         self.shift = np.cumsum(0.15 * slant / slant.std()).astype(int)
-        self.zone = photos.compete(self._patchy(width, height, rng), np.array(sequence.zones))
-        super().__init__(
-            sequence.look, dict.fromkeys((*DEPLOYABLE, "Sediment", "Shadow"), 1.0), taxa.KINDS, width, height, rng
-        )
-        for name, zone, size, cover in self._living():
-            self._plant(name, zone, size, cover)
+        quarter = (-(-width // 4), -(-height // 4))
+        self.zone = photos.compete(np.stack([self._patchy(quarter, rng) for _ in ZONES]), np.array(sequence.zones))
+        ground = dict.fromkeys((*DEPLOYABLE, "Sediment", "Shadow"), 1.0)
+        super().__init__(sequence.look, ground, taxa.KINDS, width, height, rng)
+        for zone, kind, size, cover in GROWTH:
+            for name, share_ in sequence.community.items() if kind == "corals" else [(kind, 1)]:
+                self._plant(name, zone, size, cover * share_)
 
-    def _patchy(self, width: int, height: int, rng) -> np.ndarray:
-        """Noise of every zone at a quarter of the resolution: patches of one to several cells, and drift along."""
-        fields = np.empty((len(ZONES), -(-height // 4), -(-width // 4)), np.float32)
-        for field in fields:
-            rough = np.zeros((height // 16 + 1, width // 16 + 1))
-            for sigma, weight in ((2.5, 0.5), (6, 0.8)):
-                noise = ndimage.gaussian_filter(rng.standard_normal(rough.shape), sigma)
-                rough += weight * noise / noise.std()
-            drift = ndimage.gaussian_filter1d(rng.standard_normal(len(rough)), 18)
-            rough += 1.4 * (drift / drift.std())[:, None]
-            image = Image.fromarray(rough.astype(np.float32))
-            field[:] = np.asarray(image.resize(field.shape[::-1], Image.Resampling.BICUBIC))
-        return fields
+    def _patchy(self, size: tuple, rng) -> np.ndarray:
+        """Noise of one zone at a quarter of the resolution: patches of one to several cells, and drift along."""
+        noise = rng.standard_normal((size[1] // 4 + 1, size[0] // 4 + 1))
+        parts = [ndimage.gaussian_filter(noise, sigma) for sigma in (2.5, 6)]
+        parts.append(ndimage.gaussian_filter1d(rng.standard_normal((len(noise), 1)), 18, axis=0))
+        field = sum(weight * part / part.std() for weight, part in zip((0.5, 0.8, 1.9), parts, strict=True))
+        return np.asarray(Image.fromarray(field.astype(np.float32)).resize(size, Image.Resampling.BICUBIC))
 
     def _cut(self, bank: np.ndarray, stretch: float, step: int = 1, turn: bool = True) -> np.ndarray:
         side = len(bank)
@@ -156,37 +157,23 @@ class _Strip(photos._Scene):
 
     def _spread(self, shares: dict[str, float], low: np.ndarray) -> np.ndarray:
         """Lay sand with some rubble in the sand, dark holes in the shadow, and the kinds of rock elsewhere."""
-        names, zones = list(shares), list(ZONES)
+        names, zones, swell = list(shares), list(ZONES), photos._swell()
         rock = [names.index(name) for name in DEPLOYABLE]
-        fields = np.stack([self._cut(photos._swell()[1 + n % 2], 0.45, 4) for n in rock])
+        fields = np.stack([self._cut(swell[1 + n % 2], 0.45, 4) for n in rock])
         choice = np.take(rock, photos.compete(fields, np.array([0.4, 0.24, 0.2, 0.16])))
-        loose = self._cut(photos._swell()[3], 0.5, 4) > 1.5
-        sand = np.where(loose, names.index("Rubble"), names.index("Sediment"))
-        choice = np.where(self.zone == zones.index("sand"), sand, choice)
-        return np.where(self.zone == zones.index("shadow"), names.index("Shadow"), choice)
-
-    def _living(self):
-        """What grows where: name, zone, size against a usual colony, and share of the zone it covers."""
-        for name, share_ in self.sequence.community.items():
-            yield name, "coral", 1.0, 1.3 * share_
-            yield name, "reef", 0.7, 0.04 * share_
-            yield name, "sand", 0.6, 0.02 * share_
-        yield "Macroalgae", "algae", 0.9, 1.1
-        yield "Macroalgae", "reef", 0.45, 0.03
-        yield "Octocorallia", "reef", 0.7, 0.02
-        yield "Porifera", "coral", 0.6, 0.03
+        loose, dark = self._cut(swell[3], 0.5, 4) > 1.5, self._cut(swell[4], 0.4, 4) < 0.7
+        sand, hole = self.zone == zones.index("sand"), (self.zone == zones.index("shadow")) & dark
+        choice = np.where(sand, np.where(loose, names.index("Rubble"), names.index("Sediment")), choice)
+        return np.where(hole, names.index("Shadow"), choice)
 
     def _plant(self, name: str, zone: str, size: float, cover: float) -> None:
         """Grow colonies of one kind at random places of a zone, the largest first."""
         rows, columns = np.nonzero(self.zone == list(ZONES).index(zone))
         usual = size * photos.COLONY * self.look.scale
-        wanted = cover * 16 * len(rows) / 0.6 / usual**2
-        count = int(wanted + self.rng.random())
-        if not count:
-            return
-        where = self.rng.integers(len(rows), size=count)
+        count = int(cover * 16 * len(rows) / 0.6 / usual**2 + self.rng.random())  # a colony fills 0.6 of its square
         radii = np.sort(usual * np.exp(self.rng.normal(0, 0.25, count)))[::-1] / 2
-        for at, radius in zip(where, radii, strict=True):
+        for radius in radii:
+            at = self.rng.integers(len(rows))
             y, x = 4 * np.array([rows[at], columns[at]]) + self.rng.uniform(0, 4, 2)
             self.grow(name, float(radius), float(y), float(x))
 
@@ -306,7 +293,7 @@ def _shoot(task) -> tuple[pd.DataFrame, pd.DataFrame]:
         seen = np.stack([np.asarray(plane.resize(size, Image.Resampling.BILINEAR, box)) for plane in planes])
         shares = cover(np.asarray(mask.resize(size, Image.Resampling.NEAREST, box)))
         ntu = float(turbidity[i])  # PIL takes no number of numpy
-        water = replace(look.water, scatter=0.03 + 0.11 * ntu, particles=0.5 + 3 * ntu)
+        water = replace(look.water, scatter=0.03 + 0.09 * ntu, particles=0.5 + 3 * ntu)
         camera = replace(look.camera, noise=1.2 + 0.3 * depth[i], blur=look.camera.blur + 0.25 * ntu)
         nearer = seen[3] / np.float32(420 * look.scale * altitude[i])
         light = photos.immerse(seen[:3], nearer, water, camera, depth[i], altitude[i], rng)
