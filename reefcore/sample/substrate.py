@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta, timezone
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -50,35 +51,18 @@ SUBSTRATE = np.array([1 if kind in taxa.CORALS else 2 * (kind.name in DEPLOYABLE
 #: How much a cell counts in the decision on its frame (rows from the top, columns from the left): a device falls behind
 #: the vehicle, whose way is up in the frame, and between its sides.
 WEIGHT = np.linspace(0.3, 1.7, GRID[0])[:, None] * (2 - 0.4 * np.abs(np.arange(GRID[1]) - GRID[1] // 2))
-ENOUGH, TOO_MUCH = 0.4, 0.33  # weighted shares: Deploy above which, and Coral below which, a device may be dropped
+ENOUGH, TOO_MUCH = 0.38, 0.33  # weighted shares: Deploy above which, and Coral below which, a device may be dropped
 #: Threshold and noise of each observer, and how much of the last answer stays when frames come in order.
 OBSERVERS = {"observer A": (0.02, 0.07, 0.05), "observer B": (-0.03, 0.09, 0.08)}
 NO_FIX, UNSEEN = 0.04, 0.03  # shares of frames: without a position; that an observer lacks
 LOCAL = timezone(timedelta(hours=10))  # eastern Australia
 
 
-class Sequence(NamedTuple):
-    """One sequence: where, when and through what it was taken; pairs are at its first and its last frame."""
-
-    name: str
-    site: str
-    look: photos.Look  # of its camera, seabed and sun; its water without the turbidity
-    community: dict  # hard coral -> share of the site's corals
-    zones: tuple  # share of each of `ZONES`
-    start: pd.Timestamp  # UTC
-    place: np.ndarray  # latitude and longitude of the first frame, degrees
-    heading: float  # radians from north, clockwise
-    depth: tuple  # m, pair
-    altitude: tuple  # m above the seabed, pair
-    turbidity: tuple  # NTU, pair
-    frames: int
-    size: tuple  # width and height of a frame, pixels
-
-
-def plan(seed: int, scale: float = 1.0) -> list[Sequence]:
+def _plan(seed: int, scale: float) -> list[SimpleNamespace]:
     """Plan the sequences: invented sites in one ecoregion, clear and turbid, shallow and deep, two or three at each.
 
-    A small `scale` means fewer and shorter sequences, but at least 4 of at least 8 frames.
+    A small `scale` means fewer and shorter sequences, but at least 4 of at least 8 frames. Pairs of a sequence are its
+    values at the first and the last frame.
     """
     rng = survey.stream(seed, "substrate")
     count = max(4, round(SEQUENCES * scale**0.4))
@@ -101,24 +85,25 @@ def plan(seed: int, scale: float = 1.0) -> list[Sequence]:
         look = photos.make_look(SITES * seed + site, REALM, 12)
         look = replace(look, water=water, camera=camera, scale=0.5, cropped=False, frame=False)
         for number in range(1, len(range(site, count, sites)) + 1):
-            rng_ = survey.stream(seed, "sequence", name, number)
-            minutes = int(480 + 110 * (number - 1) + rng_.integers(90))
-            start = pd.Timestamp("2024-02-05", tz=LOCAL) + pd.Timedelta(days=3 * site, minutes=minutes)
+            own = survey.stream(seed, "sequence", name, number)
+            start = pd.Timestamp("2024-02-05 08:00", tz=LOCAL) + pd.Timedelta(days=3 * site)
+            start += pd.Timedelta(minutes=int(110 * (number - 1) + own.integers(90)))
+            turbidity = murk[site] * own.lognormal(0, 0.3) * own.lognormal(0, 0.12, 2)
             made.append(
-                Sequence(
+                SimpleNamespace(
                     name=f"{name}-{number}",
                     site=f"{name.title()} Reef",
-                    look=replace(look, sun=(*rng_.uniform(-0.5, 0.5, 2), rng_.uniform(0.4, 0.9))),
-                    community=community,
-                    zones=tuple(rng_.dirichlet(30 * usual + 0.5)),
+                    look=replace(look, sun=(*own.uniform(-0.5, 0.5, 2), own.uniform(0.4, 0.9))),
+                    community=community,  # hard coral -> share of the site's corals
+                    zones=own.dirichlet(30 * usual + 0.5),
                     start=start.tz_convert("UTC").as_unit("us"),
-                    place=centre + rng_.normal(0, 0.004, 2),
-                    heading=rng_.uniform(0, 2 * np.pi),
-                    depth=tuple((deep[site] + rng_.normal(0, 1.2, 2)).clip(1.2, 9.8)),
-                    altitude=tuple(rng_.uniform(2.4, 3.5, 2)),
-                    turbidity=tuple((murk[site] * rng_.lognormal(0, 0.3) * rng_.lognormal(0, 0.12, 2)).clip(0.2, 6)),
+                    place=centre + own.normal(0, 0.004, 2),  # latitude and longitude of the first frame, degrees
+                    heading=own.uniform(0, 2 * np.pi),  # radians from north, clockwise
+                    depth=(deep[site] + own.normal(0, 1.2, 2)).clip(1.2, 9.8),  # pair, m
+                    altitude=own.uniform(2.4, 3.5, 2),  # pair, m above the seabed
+                    turbidity=turbidity.clip(0.2, 6),  # pair, NTU
                     frames=frames,
-                    size=(int(WIDTH + rng_.integers(-9, 10)), int(HEIGHT + rng_.integers(-6, 7))),
+                    size=(int(WIDTH + own.integers(-9, 10)), int(HEIGHT + own.integers(-6, 7))),
                 )
             )
     return made
@@ -127,18 +112,18 @@ def plan(seed: int, scale: float = 1.0) -> list[Sequence]:
 class _Strip(photos._Scene):
     """The seabed of a sequence, as long as the way of its vehicle: patches of `ZONES`, with what lives in each."""
 
-    def __init__(self, sequence: Sequence, width: int, height: int, rng: np.random.Generator):
+    def __init__(self, sequence: SimpleNamespace, width: int, height: int, rng: np.random.Generator):
         self.sequence = sequence
         # Noise that repeats is shifted sideways along the way, so that no two places look the same.
         slant = ndimage.gaussian_filter1d(rng.standard_normal(height), 150, mode="nearest")
         self.shift = np.cumsum(0.15 * slant / slant.std()).astype(int)
         quarter = (-(-width // 4), -(-height // 4))
-        self.zone = photos.compete(np.stack([self._patchy(quarter, rng) for _ in ZONES]), np.array(sequence.zones))
+        self.zone = photos.compete(np.stack([self._patchy(quarter, rng) for _ in ZONES]), sequence.zones)
         ground = dict.fromkeys((*DEPLOYABLE, "Sediment", "Shadow"), 1.0)
         super().__init__(sequence.look, ground, taxa.KINDS, width, height, rng)
         for zone, kind, size, cover in GROWTH:
-            for name, share_ in sequence.community.items() if kind == "corals" else [(kind, 1)]:
-                self._plant(name, zone, size, cover * share_)
+            for name, part in sequence.community.items() if kind == "corals" else [(kind, 1)]:
+                self._plant(name, zone, size, cover * part)
 
     def _patchy(self, size: tuple, rng) -> np.ndarray:
         """Noise of one zone at a quarter of the resolution: patches of one to several cells, and drift along."""
@@ -171,20 +156,19 @@ class _Strip(photos._Scene):
         rows, columns = np.nonzero(self.zone == list(ZONES).index(zone))
         usual = size * photos.COLONY * self.look.scale
         count = int(cover * 16 * len(rows) / 0.6 / usual**2 + self.rng.random())  # a colony fills 0.6 of its square
-        radii = np.sort(usual * np.exp(self.rng.normal(0, 0.25, count)))[::-1] / 2
-        for radius in radii:
+        for radius in np.sort(usual * np.exp(self.rng.normal(0, 0.25, count)))[::-1] / 2:
             at = self.rng.integers(len(rows))
             y, x = 4 * np.array([rows[at], columns[at]]) + self.rng.uniform(0, 4, 2)
             self.grow(name, float(radius), float(y), float(x))
 
 
-def _drift(ends: tuple, count: int, rng: np.random.Generator, wiggle: float) -> np.ndarray:
-    """Go from one value to another in `count` steps, wandering by `wiggle` (standard deviation)."""
+def _drift(ends, count: int, rng: np.random.Generator, wiggle: float) -> np.ndarray:
+    """Go from one value to another in `count` steps, wandering by `wiggle`."""
     noise = ndimage.gaussian_filter1d(rng.standard_normal(count), 3, mode="nearest")
-    return np.linspace(*ends, count) + wiggle * (noise - noise.mean()) / max(noise.std(), 1e-9)
+    return np.linspace(*ends, count) + wiggle * (noise - noise.mean()) / noise.std()
 
 
-def track(sequence: Sequence, seed: int) -> pd.DataFrame:
+def _track(sequence: SimpleNamespace, seed: int) -> pd.DataFrame:
     """Drive along a sequence: ``time`` (UTC), ``latitude``, ``longitude`` (degrees) at every second.
 
     It begins 5 s before the first frame and ends 5 s after the last; positions are whole parts of 0.0001 arc seconds,
@@ -221,12 +205,12 @@ def _exif(time: pd.Timestamp, position: tuple | None) -> Image.Exif:
     exif.get_ifd(IFD.Exif).update({Base.DateTimeOriginal: local, Base.OffsetTimeOriginal: "+10:00"})
     if position is not None:
         clock = (float(time.hour), float(time.minute), float(time.second))
-        gps = {GPS.GPSDateStamp: f"{time:%Y:%m:%d}", GPS.GPSTimeStamp: clock, GPS.GPSLatitudeRef: "S"}
-        gps |= {GPS.GPSLongitudeRef: "E"}
+        gps = exif.get_ifd(IFD.GPSInfo)
+        gps |= {GPS.GPSDateStamp: f"{time:%Y:%m:%d}", GPS.GPSTimeStamp: clock}
+        gps |= {GPS.GPSLatitudeRef: "S", GPS.GPSLongitudeRef: "E"}
         for tag, degrees in zip((GPS.GPSLatitude, GPS.GPSLongitude), position, strict=True):
             minutes, parts = divmod(round(abs(degrees) * 3.6e7), 600_000)  # of 0.0001 arc seconds
             gps[tag] = (float(minutes // 60), float(minutes % 60), parts / 10_000)
-        exif.get_ifd(IFD.GPSInfo).update(gps)
     return exif
 
 
@@ -275,7 +259,7 @@ def _shoot(task) -> tuple[pd.DataFrame, pd.DataFrame]:
     n, look = sequence.frames, sequence.look
     altitude = _drift(sequence.altitude, n, rng, 0.12).clip(2, 4)
     depth = _drift(sequence.depth, n, rng, 0.25).clip(1, 10)
-    turbidity = (np.exp(_drift(tuple(np.log(sequence.turbidity)), n, rng, 0.08))).clip(0.1, 8)
+    turbidity = np.exp(_drift(np.log(sequence.turbidity), n, rng, 0.08)).clip(0.1, 8)
     wide = SPREAD * altitude / PIXEL  # of each frame, in pixels of the strip
     tall = wide * sequence.size[1] / sequence.size[0]
     middle = _drift((0, 0), n, rng, 8).clip(-20, 20)
@@ -284,7 +268,7 @@ def _shoot(task) -> tuple[pd.DataFrame, pd.DataFrame]:
     reef = strip.colours() * strip.light()
     planes = [Image.fromarray(plane) for plane in (*reef, strip.relief)]
     mask = Image.fromarray(SUBSTRATE[strip.classes].astype(np.uint8))
-    way = track(sequence, seed).iloc[5::EVERY]
+    way = _track(sequence, seed).iloc[5::EVERY]
     rows, patches, size = [], [], sequence.size
     for i in range(n):
         rng = survey.stream(seed, "frame", sequence.name, i)
@@ -377,26 +361,22 @@ def generate(folder: str | Path, seed: int = 0, scale: float = 1.0, workers: int
     Notes
     -----
     About `NO_FIX` of the frames have no position, and one frame of the survey has latitude and longitude 0 in its EXIF
-    header, as receivers write that have no fix; in the table, both are empty. Labels: see `margin` for a frame; a
-    patch has the substrate of most of its pixels (`cover`), with a few errors where two are nearly tied.
+    header, as receivers write that have no fix; in the table, both are empty, while the track covers them. A frame is
+    `SPREAD` m of seabed wide for each metre of altitude. Labels: a frame's is the expert's `margin`, with a little
+    noise; a patch has the substrate of most of its pixels (`cover`), with a few errors where two are nearly tied.
     """
     check(seed, scale)
     folder = Path(folder)
     (folder / "frames.parquet").unlink(missing_ok=True)
     for part in ("frames", "tracks"):
         shutil.rmtree(folder / part, ignore_errors=True)  # those of another scale would stay between the new ones
-    sequences = plan(seed, scale)
+    sequences = _plan(seed, scale)
     for sequence in sequences:
-        _write_gpx(track(sequence, seed), sequence.name, folder / "tracks" / f"{sequence.name}.gpx")
+        _write_gpx(_track(sequence, seed), sequence.name, folder / "tracks" / f"{sequence.name}.gpx")
     tasks = [(folder / "frames", s, seed, s.frames // 2 if s is sequences[1] else None) for s in sequences]
-    if workers > 1:
-        with pool(workers) as processes:
-            results = list(processes.map(_shoot, tasks))
-    else:
-        results = [_shoot(task) for task in tasks]
-    frames, patches = (
-        pd.concat(part).sort_values("frame", kind="stable", ignore_index=True) for part in zip(*results, strict=True)
-    )
+    with pool(workers) if workers > 1 else nullcontext() as processes:
+        results = sorted((processes.map if processes else map)(_shoot, tasks), key=lambda made: made[0]["frame"][0])
+    frames, patches = (pd.concat(part, ignore_index=True) for part in zip(*results, strict=True))
     log.info("substrate survey: %d frames in %d sequences", len(frames), len(sequences))
     write_parquet(patches, folder / "patch_labels.parquet")
     write_parquet(observe(frames, seed), folder / "observations.parquet")
