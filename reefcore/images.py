@@ -149,7 +149,6 @@ def camera(path: str | Path) -> str | None:
     return (model if model.lower().startswith(make.lower()) else f"{make} {model}").strip() or None
 
 
-<<<<<<< HEAD
 def exif(path: str | Path) -> tuple[dict, dict, dict]:
     """Read the EXIF header of a JPEG or TIFF: the tags of the photo, of its taking, and of its position, by number.
 
@@ -174,11 +173,8 @@ def exif(path: str | Path) -> tuple[dict, dict, dict]:
             raise ReefcoreError("the EXIF header of this photo is damaged", path, "export it again") from None
 
 
-def _header(path: str | Path) -> Image.Image:
-=======
 def _header(path: str | Path | bytes) -> Image.Image:
     data, path = (io.BytesIO(path), None) if isinstance(path, bytes) else (path, path)
->>>>>>> decision
     try:
         return Image.open(data)
     except FileNotFoundError:

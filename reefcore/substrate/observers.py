@@ -1,8 +1,8 @@
 """Do people agree on where to deploy? Agreement over the frames that both labelled, and nothing else.
 
-A frame that one observer lacks is listed; the authors' code counted it as agreement (``facts/substrate.md``). Labels are
-``Deploy`` and ``No-Deploy``. The statistics take a wide table, one column per set of answers (see `answers`), so that a
-model or the expert stands in it beside the observers.
+A frame that one observer lacks is listed; the authors' code counted it as agreement. Labels are ``Deploy`` and
+``No-Deploy``. The statistics take a wide table, one column per set of answers (see `answers`), so that a model or the
+expert can stand in it beside the observers.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from reefcore import metrics
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet
 from reefcore.images import ENDINGS
-from reefcore.metrics import draws_of
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,8 @@ def read_folders(folder: str | Path) -> pd.DataFrame:
             where, do = path.parent, "name the folder Deploy or No-Deploy, or take it away"
             raise ReefcoreError(f"the folder of {path.name} is no class folder of an observer", where, do)
         order = next((name for name in kind[:at] if name in ORDERS), "unknown")
-        rest = [name for place, name in enumerate(between) if place != at and not (place < at and kind[place] in ORDERS)]
+        above = [name for name, plain in zip(between[:at], kind, strict=False) if plain not in ORDERS]
+        rest = [*above, *between[at + 1 :]]
         rows.append((observer, order, "/".join(rest), _SPELT[kind[at]]))
     if not rows:
         raise ReefcoreError("there is no photo in this folder", folder, f"photos end in {', '.join(ENDINGS)}")
@@ -74,11 +75,14 @@ def read_folders(folder: str | Path) -> pd.DataFrame:
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """Read labels from a CSV or Parquet file with ``observer``, ``frame``, ``label`` and, optionally, ``order`` and
-    ``position``; labels are understood as `read_folders` does, the result is the same."""
+    """Read labels from a CSV or Parquet file with the columns of `read_folders`; ``order`` may be missing.
+
+    A column ``position``, the place in which the observer saw the frame, is kept as a number.
+    """
     path = Path(path)
     try:
-        table = read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype="str", encoding="utf-8-sig")
+        parquet = path.suffix == ".parquet"
+        table = read_parquet(path) if parquet else pd.read_csv(path, dtype="str", encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise ReefcoreError(f"this is no table ({' '.join(str(error).split())})", path, "give CSV or Parquet") from None
     if missing := [name for name in ("observer", "frame", "label") if name not in table]:
@@ -100,7 +104,8 @@ def check(observations: pd.DataFrame, where: str | Path | None = None) -> pd.Dat
     label = observations["label"].map(lambda name: _SPELT.get(_plain(name)))
     if label.isna().any():
         bad = observations.loc[label.isna(), "label"].iloc[0]
-        raise ReefcoreError(f"{bad!r} is neither Deploy nor No-Deploy", where, "correct the label, or take the row away")
+        text = f"the label {str(bad)!r} is neither Deploy nor No-Deploy"
+        raise ReefcoreError(text, where, "correct it, or take the row away")
     table = observations.assign(label=label, order=observations["order"].str.strip().str.lower())
     key = ["observer", "order", "frame"]
     table = table[~table.duplicated([*key, "label"])]
@@ -157,85 +162,82 @@ def agreement(
     first, second : str
         Its columns.
     groups : Series, optional
-        By frame: what is resampled together, such as the sequence, whose frames resemble each other. By default
-        frames are.
+        By frame: what is resampled together, such as its sequence, whose frames resemble each other. By default each
+        frame is drawn by itself.
     n, seed : int
         Draws of the bootstrap.
 
     Returns
     -------
     Agreement
-        ``values``: ``frames`` (that both labelled), ``missing`` (that one lacks), ``agreement`` (fraction) and
-        ``kappa`` (Cohen 1960, doi:10.1177/001316446002000104), each with ``_low`` and ``_high`` (95 %),
-        ``first_deploys`` and ``second_deploys`` (each one's share of Deploy, over the same frames), ``faulty`` (what
-        agreement would be if a frame that one lacks counted as agreement: never use it) and ``note``, which says why
-        kappa is NaN. Kappa is low where nearly all frames have one label, however well people agree: read it beside
-        the shares of Deploy. ``confusion``: counts, first in rows, second in columns. ``missing``: ``frame`` and
-        ``lacks`` (which of the two).
+        ``values``: ``first``, ``second``, ``frames`` (that both labelled), ``missing`` (that one of them lacks);
+        ``agreement`` (fraction) and ``kappa`` (Cohen 1960, doi:10.1177/001316446002000104), each with ``_low`` and
+        ``_high`` (95 %); ``first_deploys``, ``second_deploys`` (shares of Deploy, over the same frames): kappa is low
+        where nearly all frames have one label, however well people agree; ``faulty``: what agreement would be if
+        frames that one lacks counted as agreement, to show the fault and for nothing else; ``note``: why kappa is NaN.
+        ``confusion``: counts, first in rows. ``missing``: ``frame`` and ``lacks``, the one who lacks it.
 
     Raises
     ------
     ReefcoreError
-        Where a column is not there, or they have no frame in common.
+        Where a column is not there, they have no frame in common, or a frame is in no group.
     """
-    for name in (first, second):
-        if name not in wide:
-            raise ReefcoreError(f"there are no answers of {name!r}", do=f"choose from {', '.join(wide)}")
-    both = wide[[first, second]].dropna()
+    both = _both(wide, first, second)
     if both.empty:
         raise ReefcoreError(f"{first} and {second} have no frame in common", do="compare observers of the same frames")
-    lacks = [(frame, name) for name, other in ((first, second), (second, first))
-             for frame in wide.index[wide[name].isna() & wide[other].notna()]]
-    cells = _cells(both, wide.index, groups)
-    total = cells.sum(0)
-    value, kappa = _agreement(total)
-    drawn = _agreement(_draws(cells, n, seed))
-    spans = [_span(draw, len(cells)) for draw in drawn]
-    deploys = both.eq("Deploy").mean()
-    note = "" if np.isfinite(kappa) else f"both gave every frame the label {both.iloc[0, 0]}: kappa is not defined"
-    values = {
-        "first": first, "second": second, "frames": len(both), "missing": len(lacks),
-        "agreement": float(value), "agreement_low": spans[0][0], "agreement_high": spans[0][1],
-        "kappa": float(kappa), "kappa_low": spans[1][0], "kappa_high": spans[1][1],
-        "first_deploys": deploys.iloc[0], "second_deploys": deploys.iloc[1],
-        "faulty": float((value * len(both) + len(lacks)) / (len(both) + len(lacks))), "note": note,
-    }  # fmt: skip
-    confusion = pd.DataFrame(total.reshape(2, 2).astype(int), pd.Index(LABELS, name=first), pd.Index(LABELS, name=second))
-    missing = pd.DataFrame(lacks, columns=["frame", "lacks"], dtype="str")
-    return Agreement(values, confusion, missing.sort_values("frame", ignore_index=True))
+    only = wide[[first, second]].dropna(how="all")
+    lacks = only[only.isna().any(axis=1)]
+    sums = metrics.drawn_sums(_cells(both), _groups(both.index, groups), n, seed)
+    drawn = _agreement(sums)
+    total, deploys, note = sums[0], both.eq("Deploy").mean().to_numpy(), ""
+    if np.isnan(drawn["kappa"][0]):
+        note = f"both gave every frame the label {both.iloc[0, 0]}: kappa is not defined"
+    values = {"first": first, "second": second, "frames": len(both), "missing": len(lacks)}
+    for name, (value, low, high) in _spans(drawn).items():
+        values |= {name: value, f"{name}_low": low, f"{name}_high": high}
+    values |= {"first_deploys": deploys[0], "second_deploys": deploys[1]}
+    values |= {"faulty": (total[0] + total[3] + len(lacks)) / len(only), "note": note}
+    axes = (pd.Index(LABELS, name=name) for name in (first, second))
+    missing = lacks[first].isna().map({True: first, False: second}).rename("lacks").reset_index()
+    return Agreement(values, pd.DataFrame(total.reshape(2, 2).astype(int), *axes), missing)
 
 
-def _cells(both: pd.DataFrame, frames: pd.Index, groups: pd.Series | None) -> np.ndarray:
-    """Count, per group of `frames`, the four pairs of answers: shape (groups, 4), in the order of `LABELS`."""
-    group = pd.Series(range(len(frames)), frames) if groups is None else groups.reindex(frames)
-    if group.isna().any():
-        raise ReefcoreError(f"frame {group.index[group.isna()][0]} is in no group", do="give the sequence of every frame")
-    code = 2 * (both.iloc[:, 0] == "No-Deploy") + (both.iloc[:, 1] == "No-Deploy")
-    number = pd.Series(pd.factorize(group, sort=True)[0], frames)
-    counts = np.zeros((number.max() + 1, 4))
-    np.add.at(counts, (number[both.index].to_numpy(), code.to_numpy(int)), 1)
-    return counts
+def _both(wide: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    for name in (first, second):
+        if name not in wide:
+            raise ReefcoreError(f"there are no answers of {name!r}", do=f"choose from {'; '.join(map(str, wide))}")
+    return wide[[first, second]].dropna()
 
 
-def _draws(sums: np.ndarray, n: int, seed: int) -> np.ndarray:
-    return np.concatenate([weights @ sums for weights in draws_of(len(sums), n, seed)])
+def _cells(both: pd.DataFrame) -> np.ndarray:
+    """Put each frame in its cell of four: both Deploy, only the first, only the second, neither."""
+    code = 2 * (both.iloc[:, 0] == LABELS[1]) + (both.iloc[:, 1] == LABELS[1])
+    return np.eye(4)[code.to_numpy(int)]
 
 
-def _agreement(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Percent agreement and kappa of counts of shape (..., 4); NaN where both know one label only."""
+def _groups(frames: pd.Index, groups: pd.Series | None) -> np.ndarray:
+    found = frames.to_series() if groups is None else groups.reindex(frames)
+    if found.isna().any():
+        raise ReefcoreError(f"frame {frames[found.isna()][0]} is in no group", do="give the sequence of every frame")
+    return found.to_numpy()
+
+
+def _agreement(cells: np.ndarray) -> dict[str, np.ndarray]:
+    """Percent agreement and kappa of counts of shape (n, 4); kappa is NaN where both know one label only."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        a, b, c, d = np.moveaxis(cells / cells.sum(-1, keepdims=True), -1, 0)
-        chance = (a + b) * (a + c) + (c + d) * (b + d)
-        constant = (a == 1) | (d == 1)
-        return a + d, np.where(constant, np.nan, (a + d - chance) / (1 - chance))
+        yes, first, second, no = cells.T / cells.sum(axis=1)
+        chance = (yes + first) * (yes + second) + (no + first) * (no + second)
+        kappa = np.where((yes == 1) | (no == 1), np.nan, (yes + no - chance) / (1 - chance))
+    return {"agreement": yes + no, "kappa": kappa}
 
 
-def _span(drawn: np.ndarray, groups: int) -> tuple[float, float]:
-    drawn = drawn[np.isfinite(drawn)]
-    if groups < 2 or not len(drawn):
-        return np.nan, np.nan
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return float(low), float(high)
+def _spans(drawn: dict[str, np.ndarray]) -> dict[str, tuple[float, float, float]]:
+    """Give the value, which comes first, and the 95 % interval of the draws after it; NaN where the draws are alike."""
+    low, high = metrics.interval(pd.DataFrame(drawn).iloc[1:], 0.95)
+    return {
+        name: (float(values[0]), *((low[name], high[name]) if np.nanstd(values[1:]) else (np.nan, np.nan)))
+        for name, values in drawn.items()
+    }
 
 
 def pairs(
@@ -254,14 +256,19 @@ def difference(
     Returns
     -------
     DataFrame
-        ``measure`` (agreement, kappa), ``value`` (that of `one` minus that of `other`), ``ci_low``, ``ci_high`` (95 %).
+        ``measure`` (agreement, kappa), ``value`` (that of `one` minus that of `other`, each over the frames of its
+        pair), ``ci_low``, ``ci_high`` (95 %).
     """
-    cells = [_cells(wide[list(pair)].dropna(), wide.index, groups) for pair in (one, other)]
-    values = [np.array(_agreement(counts.sum(0))) for counts in cells]
-    first, second = (np.array(_agreement(_draws(counts, n, seed))) for counts in cells)
-    rows = [_span(gap, len(cells[0])) for gap in first - second]
-    table = pd.DataFrame({"measure": ["agreement", "kappa"], "value": values[0] - values[1]})
-    return table.assign(ci_low=[low for low, _ in rows], ci_high=[high for _, high in rows])
+    pairs_of = [_both(wide, *pair) for pair in (one, other)]
+    frames = wide.index[wide.index.isin(pairs_of[0].index) | wide.index.isin(pairs_of[1].index)]
+    cells = np.zeros((len(frames), 8))
+    for place, both in enumerate(pairs_of):
+        cells[frames.isin(both.index), 4 * place : 4 * place + 4] = _cells(both)
+    sums = metrics.drawn_sums(cells, _groups(frames, groups), n, seed)
+    first, second = _agreement(sums[:, :4]), _agreement(sums[:, 4:])
+    spans = _spans({name: first[name] - second[name] for name in first})
+    columns = ["measure", "value", "ci_low", "ci_high"]
+    return pd.DataFrame([(name, *span) for name, span in spans.items()], columns=columns)
 
 
 def fleiss_kappa(counts) -> float:
@@ -276,25 +283,30 @@ def fleiss_kappa(counts) -> float:
     -------
     float
         NaN where all gave one label.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the raters are fewer than two, or not the same number for every frame.
     """
-    counts = np.asarray(counts, float)
-    raters = counts.sum(1)
-    if len(counts) == 0 or (raters != raters[0]).any() or raters[0] < 2:
-        raise ReefcoreError("Fleiss' kappa asks for the same number of raters, at least 2, for every frame")
-    return float(_fleiss(np.column_stack([_alike(counts), counts]).mean(0)))
+    counts = np.atleast_2d(np.asarray(counts, float))
+    raters = counts.sum(axis=1)
+    if not raters.size or raters[0] < 2 or (raters != raters[0]).any():
+        text = "Fleiss' kappa asks for the same number of raters, at least 2, for every frame"
+        raise ReefcoreError(text, do="keep the frames that all have labelled")
+    return float(_fleiss(np.atleast_2d(counts).sum(axis=0)[None], _alike(counts).mean(keepdims=True))[0])
 
 
 def _alike(counts: np.ndarray) -> np.ndarray:
     """Share of the pairs of raters that agree, per frame."""
-    raters = counts.sum(1)
-    return ((counts**2).sum(1) - raters) / (raters * (raters - 1))
+    raters = counts.sum(axis=1)
+    return ((counts**2).sum(axis=1) - raters) / (raters * (raters - 1))
 
 
-def _fleiss(means: np.ndarray) -> np.ndarray:
-    """Kappa of the mean share of agreeing pairs and the mean counts, of shape (..., 1 + labels)."""
-    chance = ((means[..., 1:] / means[..., 1:].sum(-1, keepdims=True)) ** 2).sum(-1)
+def _fleiss(counts: np.ndarray, alike: np.ndarray) -> np.ndarray:
+    chance = ((counts / counts.sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(chance == 1, np.nan, (means[..., 0] - chance) / (1 - chance))
+        return np.where(chance == 1, np.nan, (alike - chance) / (1 - chance))
 
 
 def fleiss(wide: pd.DataFrame, columns: list[str] | None = None, groups=None, n: int = 1000, seed: int = 0) -> dict:
@@ -315,13 +327,11 @@ def fleiss(wide: pd.DataFrame, columns: list[str] | None = None, groups=None, n:
     if full.empty:
         raise ReefcoreError("no frame was labelled by all observers", do="leave out the observer who lacks most")
     counts = np.column_stack([(full == label).sum(axis=1) for label in LABELS]).astype(float)
-    parts = pd.DataFrame(np.column_stack([_alike(counts), counts, np.ones(len(full))]))
-    group = np.arange(len(full)) if groups is None else groups.reindex(full.index).to_numpy()
-    sums = parts.groupby(group).sum().to_numpy()
-    drawn = _draws(sums, n, seed)
-    low, high = _span(_fleiss(drawn[:, :-1] / drawn[:, -1:]), len(sums))
+    parts = np.column_stack([counts, _alike(counts), np.ones(len(full))])
+    sums = metrics.drawn_sums(parts, _groups(full.index, groups), n, seed)
+    value, low, high = _spans({"kappa": _fleiss(sums[:, :-2], sums[:, -2] / sums[:, -1])})["kappa"]
     shape = {"raters": wide.shape[1], "frames": len(full), "missing": len(wide) - len(full)}
-    return shape | {"kappa": fleiss_kappa(counts), "kappa_low": low, "kappa_high": high}
+    return shape | {"kappa": value, "kappa_low": low, "kappa_high": high}
 
 
 def stickiness(observations: pd.DataFrame, frames: pd.DataFrame, n: int = 1000, seed: int = 0) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Where frames were taken, where devices were released, how much coral lay below, and how much seabed was seen.
 
-Positions are WGS84 decimal degrees, times are UTC, distances are metres on the WGS84 ellipsoid. A frame without a usable
-position is kept in every table, with the reason: the authors' code left such frames out silently (``facts/substrate.md``).
+Positions are WGS84 decimal degrees, times UTC, distances metres on the WGS84 ellipsoid. A frame without a usable
+position stays in every table, with the reason: the authors' code left such frames out silently.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable
-from datetime import timedelta, timezone as fixed
+from datetime import timedelta
+from datetime import timezone as fixed
+from itertools import pairwise
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -20,7 +22,7 @@ from PIL.ExifTags import GPS, Base
 from reefcore import images, metrics
 from reefcore.errors import ReefcoreError
 from reefcore.files import write_json
-from reefcore.geography import check_positions
+from reefcore.geography import check_positions, require
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +117,7 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
     Raises
     ------
     ReefcoreError
-        Where there is no such folder, no photo in it, or `timezone` is not one. A damaged photo is a row with a problem.
+        Where there is no such folder, no photo in it, or `timezone` is none. A damaged photo is a row with a problem.
     """
     if isinstance(photos, str | Path):
         folder, listed = Path(photos), images.photos_in(photos)
@@ -142,7 +144,7 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
 def _position(path: Path, timezone: str | None) -> tuple:
     """Read time, latitude, longitude and what is wrong with them from one photo."""
     try:
-        photo, taking, gps = images.exif(path)
+        _, taking, gps = images.exif(path)
     except ReefcoreError as error:
         return pd.NaT, np.nan, np.nan, error.what
     time, problem = pd.NaT, ""
@@ -180,8 +182,9 @@ def _degrees(value, reference, letters: str, name: str) -> float:
         raise ValueError(f"the GPS {name} is not a number (such as 0/0)")
     if min(parts) < 0 or max(parts[1:], default=0) > 60:
         raise ValueError(f"the GPS {name} is not degrees, minutes and seconds: {', '.join(f'{p:g}' for p in parts)}")
-    letter = (reference.decode("ascii", "replace") if isinstance(reference, bytes) else str(reference or ""))[:1].upper()
-    if letter not in letters or not letter:
+    reference = reference.decode("ascii", "replace") if isinstance(reference, bytes) else str(reference or "")
+    letter = reference.strip("\0 ")[:1].upper()
+    if not letter or letter not in letters:
         raise ValueError(f"the GPS {name} does not say {letters[0]} or {letters[1]}")
     return sum(part / 60**power for power, part in enumerate(parts)) * (1 if letter == letters[0] else -1)
 
@@ -238,7 +241,8 @@ def _gpx(path: Path) -> pd.DataFrame:
     except (GPXException, ValueError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise
-        raise ReefcoreError(f"this is not GPX ({' '.join(str(error).split())})", path, "export the track again") from None
+        text = f"this is not GPX ({' '.join(str(error).split())})"
+        raise ReefcoreError(text, path, "export the track again") from None
     times = [None if point.time is None else point.time.isoformat() for point in points]
     table = pd.DataFrame([(p.latitude, p.longitude) for p in points], columns=["latitude", "longitude"], dtype=float)
     return table.assign(time=utc(times, "UTC", path))
@@ -250,7 +254,8 @@ def _csv(path: Path, timezone: str | None) -> pd.DataFrame:
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise
-        raise ReefcoreError(f"this is no table ({' '.join(str(error).split())})", path, "export the track as CSV") from None
+        text = f"this is no table ({' '.join(str(error).split())})"
+        raise ReefcoreError(text, path, "export the track as CSV") from None
     plain = {re.sub(r"[^a-z]", "", str(name).lower()): name for name in reversed(raw.columns)}
     found = {name: next((plain[s] for s in spelt if s in plain), None) for name, spelt in SPELT.items()}
     if missing := [name for name, column in found.items() if column is None]:
@@ -295,8 +300,8 @@ def join(frames: pd.DataFrame, track: pd.DataFrame, most: float = 5.0) -> pd.Dat
     ReefcoreError
         Where a column is missing, or `most` is not a positive number.
     """
-    _require(frames, "frame", "time")
-    _require(track, "time", "latitude", "longitude")
+    require(frames, "frame", "time")
+    require(track, "time", "latitude", "longitude")
     if not most > 0:
         raise ReefcoreError(f"most={most} is not a number of seconds above 0", do="give the longest gap to bridge")
     blank = {"latitude": np.nan, "longitude": np.nan, "how": pd.Series(pd.NA, frames.index, dtype="str"), "problem": ""}
@@ -329,7 +334,7 @@ def join(frames: pd.DataFrame, track: pd.DataFrame, most: float = 5.0) -> pd.Dat
             why = np.where(inside & ~good, far, why)
             rows, why = rows[~good], why[~good]
         said = out.loc[rows, "problem"].fillna("")
-        out.loc[rows, "problem"] = [f"{old}; track: {new}" if old else f"track: {new}" for old, new in zip(said, why, strict=True)]
+        out.loc[rows, "problem"] = said.where(said == "", said + "; ") + "track: " + why.astype(object)
     return out
 
 
@@ -359,13 +364,13 @@ def deployment(frames: pd.DataFrame, decisions: pd.DataFrame | None = None) -> p
     from pyproj import Geod
 
     if decisions is not None:
-        _require(decisions, "frame", "deploy")
+        require(decisions, "frame", "deploy")
         if (twice := decisions["frame"].duplicated()).any():
             text = f"frame {decisions.loc[twice, 'frame'].iloc[0]} has more than one decision"
             raise ReefcoreError(text, do="give the decisions of one run")
         known = frames.columns.intersection(decisions.columns).difference(["frame"])
         frames = frames.drop(columns=known).merge(decisions, on="frame")
-    _require(frames, "frame", "sequence", "time", "latitude", "longitude", "deploy")
+    require(frames, "frame", "sequence", "time", "latitude", "longitude", "deploy")
     order = [frames["latitude"].isna().rename("lost"), *(frames[name] for name in ("sequence", "time", "frame"))]
     table = frames.loc[pd.concat(order, axis=1).sort_values(["lost", "sequence", "time", "frame"]).index]
     table = table.reset_index(drop=True).assign(deploy=table["deploy"].to_numpy(bool), along=np.nan, since=np.nan)
@@ -388,7 +393,7 @@ def summary(points: pd.DataFrame) -> pd.DataFrame:
         located frames), ``length`` (metres of track), ``per_100_m`` (deployments; NaN without length), ``nearest``,
         ``median``, ``farthest`` (metres from one deployment to the next; never from one sequence to another).
     """
-    _require(points, "frame", "sequence", "latitude", "deploy", "along", "since")
+    require(points, "frame", "sequence", "latitude", "deploy", "along", "since")
     rows = []
     for name, here in [*points.groupby("sequence"), ("all", points)]:
         on = here[here["latitude"].notna()]
@@ -400,7 +405,7 @@ def summary(points: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def coverage(points: pd.DataFrame, block: float = 10.0, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+def coverage(points: pd.DataFrame, block: float = 5.0, n: int = 1000, seed: int = 0) -> pd.DataFrame:
     """Average the share of Coral patches over the frames of each sequence, and of all.
 
     Frames are taken so often that neighbours show the same seabed: they are not independent, and a coral that lies in
@@ -421,17 +426,15 @@ def coverage(points: pd.DataFrame, block: float = 10.0, n: int = 1000, seed: int
         ``sequence`` (the last row is ``all``), ``frames``, ``blocks`` (drawn), ``coral``, ``ci_low``, ``ci_high``
         (fractions, 95 %; NaN for a single block).
     """
-    _require(points, "sequence", "latitude", "along", "coral")
+    require(points, "sequence", "latitude", "along", "coral")
     points = points[points["latitude"].notna() & points["coral"].notna()]
     rows = []
     for name, here in [*points.groupby("sequence"), ("all", points)]:
         unit = here["sequence"] if name == "all" else here["along"] // block
-        sums = here.groupby(unit.to_numpy())["coral"].agg(["sum", "size"]).to_numpy(float)
-        low = high = np.nan
-        if len(sums) > 1:
-            drawn = np.concatenate([weights @ sums for weights in metrics.draws_of(len(sums), n, seed)])
-            low, high = np.quantile(drawn[:, 0] / drawn[:, 1], [0.025, 0.975])
-        rows.append((name, len(here), len(sums), here["coral"].mean(), low, high))
+        sums = metrics.drawn_sums(np.column_stack([here["coral"], np.ones(len(here))]), unit, n, seed)
+        drawn, blocks = sums[:, 0] / sums[:, 1], unit.nunique()
+        low, high = np.quantile(drawn[1:], [0.025, 0.975]) if blocks > 1 else (np.nan, np.nan)
+        rows.append((name, len(here), blocks, drawn[0], low, high))
     return pd.DataFrame(rows, columns=["sequence", "frames", "blocks", "coral", "ci_low", "ci_high"])
 
 
@@ -446,7 +449,7 @@ def local(points: pd.DataFrame) -> np.ndarray:
     return np.column_stack(flat(east, north))
 
 
-def footprints(points: pd.DataFrame, field_of_view: float | None = None, width: float | None = None):
+def footprints(points: pd.DataFrame, field_of_view: float | None = None, metres: float | None = None):
     """Outline the seabed that each frame shows, as a rectangle turned into the direction of travel.
 
     Parameters
@@ -456,8 +459,8 @@ def footprints(points: pd.DataFrame, field_of_view: float | None = None, width: 
         pixels; ``altitude`` (metres above the seabed) for `field_of_view`.
     field_of_view : float
         Angle across the frame's width in degrees, in water: a flat port makes it about a quarter narrower than in air.
-    width : float
-        Metres of seabed across a frame, instead: the camera looks straight down on flat ground either way.
+    metres : float
+        Of seabed across a frame's width, instead: the camera looks straight down on flat ground either way.
 
     Returns
     -------
@@ -467,21 +470,21 @@ def footprints(points: pd.DataFrame, field_of_view: float | None = None, width: 
     Raises
     ------
     ReefcoreError
-        Where not exactly one of `field_of_view` and `width` is given, or it, or an altitude, cannot be.
+        Where not exactly one of `field_of_view` and `metres` is given, or it, or an altitude, cannot be.
     """
     from shapely import polygons
 
-    if (field_of_view is None) == (width is None):
-        raise ReefcoreError("the size of a frame on the seabed is not known", do="give either field_of_view or width")
-    _require(points, "sequence", "latitude", "longitude", "width", "height", *(["altitude"] if width is None else []))
+    if (field_of_view is None) == (metres is None):
+        raise ReefcoreError("the size of a frame on the seabed is not known", do="give either field_of_view or metres")
+    require(points, "sequence", "latitude", "longitude", "width", "height", *(["altitude"] if metres is None else []))
     points = points[points["latitude"].notna()]
-    if width is None:
+    if metres is None:
         if not 0 < field_of_view < 180:
             raise ReefcoreError(f"field_of_view={field_of_view} is not an angle between 0 and 180 degrees")
-        width = 2 * points["altitude"].to_numpy(float) * np.tan(np.radians(field_of_view) / 2)
-    across = np.broadcast_to(np.asarray(width, float), len(points))
+        metres = 2 * points["altitude"].to_numpy(float) * np.tan(np.radians(field_of_view) / 2)
+    across = np.broadcast_to(np.asarray(metres, float), len(points))
     if not (across > 0).all():
-        raise ReefcoreError("a frame has no width on the seabed", do="give altitudes, or a width, above 0 m")
+        raise ReefcoreError("a frame has no width on the seabed", do="give altitudes, or metres, above 0")
     along = across * (points["height"] / points["width"]).to_numpy(float)
     place = local(points)
     heading = np.zeros((len(points), 2))
@@ -498,13 +501,13 @@ def footprints(points: pd.DataFrame, field_of_view: float | None = None, width: 
 
 
 def area(
-    points: pd.DataFrame, field_of_view: float | None = None, width: float | None = None, by: str = "sequence"
+    points: pd.DataFrame, field_of_view: float | None = None, metres: float | None = None, by: str = "sequence"
 ) -> pd.DataFrame:
     """Measure the seabed that was seen: the union of the footprints, beside their sum, which counts overlaps twice.
 
     Parameters
     ----------
-    points, field_of_view, width : see `footprints`
+    points, field_of_view, metres : see `footprints`
     by : str
         Column of the groups; with ``site``, ground that several sequences of a site saw counts once.
 
@@ -514,13 +517,13 @@ def area(
         `by` (the last row is ``all``: the sum of the rows above), ``frames`` (with a position), ``summed`` and
         ``seen`` (square metres), ``overlap`` (the share of the sum that was seen before, 0 to 1).
     """
-    from shapely import area as size, union_all
+    import shapely
 
-    _require(points, by, "latitude")
+    require(points, by, "latitude")
     rows = []
     for name, here in points[points["latitude"].notna()].groupby(by):
-        shapes = footprints(here, field_of_view, width)
-        rows.append((name, len(here), size(shapes).sum(), union_all(shapes).area))
+        shapes = footprints(here, field_of_view, metres)
+        rows.append((name, len(here), shapely.area(shapes).sum(), shapely.union_all(shapes).area))
     table = pd.DataFrame(rows, columns=[by, "frames", "summed", "seen"])
     table.loc[len(table)] = ["all", *table[["frames", "summed", "seen"]].sum()]
     return table.assign(frames=table["frames"].astype(int), overlap=1 - table["seen"] / table["summed"])
@@ -543,7 +546,7 @@ def geojson(points: pd.DataFrame) -> dict:
     dict
         What `json.dumps` takes.
     """
-    _require(points, "frame", "sequence", "latitude", "longitude")
+    require(points, "frame", "sequence", "latitude", "longitude")
     table = points.drop(columns=["latitude", "longitude"]).copy()
     for name in table.select_dtypes(["datetime", "datetimetz"]):
         table[name] = table[name].dt.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -556,7 +559,8 @@ def geojson(points: pd.DataFrame) -> dict:
             line = {"type": "LineString", "coordinates": parts[0]}
             if len(parts) > 1:
                 line = {"type": "MultiLineString", "coordinates": parts}
-            features.append({"type": "Feature", "geometry": line, "properties": {"sequence": name, "frames": len(rows)}})
+            of = {"sequence": name, "frames": len(rows)}
+            features.append({"type": "Feature", "geometry": line, "properties": of})
     for place, values in zip(places, table.astype(object).where(table.notna(), None).to_dict("records"), strict=True):
         point = None if np.isnan(place).any() else {"type": "Point", "coordinates": place}
         features.append({"type": "Feature", "geometry": point, "properties": values})
@@ -566,7 +570,7 @@ def geojson(points: pd.DataFrame) -> dict:
 def _cut(line: list) -> list[list]:
     """Cut a line where it crosses 180 degrees (RFC 7946, 3.1.9)."""
     parts = [[line[0]]]
-    for (east, north), (to_east, to_north) in zip(line, line[1:], strict=False):
+    for (east, north), (to_east, to_north) in pairwise(line):
         if abs(to_east - east) > 180:
             edge = 180.0 if east > 0 else -180.0
             ahead = (to_east - east + 180) % 360 - 180
@@ -580,8 +584,3 @@ def _cut(line: list) -> list[list]:
 def write_geojson(points: pd.DataFrame, path: str | Path) -> Path:
     """Write what `geojson` gives to a file, whole or not at all; the same points give the same bytes."""
     return write_json(geojson(points), path)
-
-
-def _require(table: pd.DataFrame, *names: str) -> None:
-    if missing := [name for name in names if name not in table]:
-        raise ReefcoreError(f"the table lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}", do="add them")
