@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import struct
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -163,7 +164,8 @@ def exif(path: str | Path) -> tuple[dict, dict, dict]:
     ReefcoreError
         Where the file is missing or no image, or its header is damaged.
     """
-    with _header(path) as image:
+    with _header(path) as image, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # at parts of a damaged header, which PIL leaves out
         if image.format not in ("JPEG", "MPO", "TIFF"):
             return {}, {}, {}
         try:
