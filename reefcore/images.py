@@ -164,8 +164,8 @@ def exif(path: str | Path) -> tuple[dict, dict, dict]:
     ReefcoreError
         Where the file is missing or no image, or its header is damaged.
     """
-    with _header(path) as image, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # at parts of a damaged header, which PIL leaves out
+    # Of parts of a damaged header, which it leaves out, PIL warns.
+    with warnings.catch_warnings(action="ignore"), _header(path) as image:
         if image.format not in ("JPEG", "MPO", "TIFF"):
             return {}, {}, {}
         try:

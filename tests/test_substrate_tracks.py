@@ -248,7 +248,7 @@ def test_distances_between_deployments_do_not_bridge_sequences():
 
 def test_coverage_averages_frames_and_draws_stretches():
     points = tracks.deployment(survey())
-    table = tracks.coverage(points, block=25, n=200).set_index("sequence")
+    table = tracks.coverage(points, block=24, n=200).set_index("sequence")
     assert table["coral"].tolist() == pytest.approx([1.0, 0.2, 4 / 8]) and table["blocks"].tolist() == [1, 3, 2]
     assert np.isnan(table["ci_low"]["e"]) and table["ci_low"]["n"] < 0.2 < table["ci_high"]["n"]
 
