@@ -172,10 +172,11 @@ def agreement(
     Agreement
         ``values``: ``first``, ``second``, ``frames`` (that both labelled), ``missing`` (that one of them lacks);
         ``agreement`` (fraction) and ``kappa`` (Cohen 1960, doi:10.1177/001316446002000104), each with ``_low`` and
-        ``_high`` (95 %; NaN where all draws are alike, as in one group or without any disagreement); ``first_deploys``, ``second_deploys`` (shares of Deploy, over the same frames): kappa is low
-        where nearly all frames have one label, however well people agree; ``faulty``: what agreement would be if
-        frames that one lacks counted as agreement, to show the fault and for nothing else; ``note``: why kappa is NaN.
-        ``confusion``: counts, first in rows. ``missing``: ``frame`` and ``lacks``, the one who lacks it.
+        ``_high`` (95 %; NaN where all draws are alike, as in one group or without any disagreement);
+        ``first_deploys``, ``second_deploys`` (shares of Deploy, over the same frames): kappa is low where nearly all
+        frames have one label, however well people agree; ``faulty``: what agreement would be if frames that one lacks
+        counted as agreement, to show the fault and for nothing else; ``note``: why kappa is NaN. ``confusion``:
+        counts, first in rows. ``missing``: ``frame`` and ``lacks``, the one who lacks it.
 
     Raises
     ------
