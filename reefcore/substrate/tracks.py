@@ -293,25 +293,18 @@ def join(frames: pd.DataFrame, track: pd.DataFrame, most: float = 5.0) -> pd.Dat
     if not most > 0:
         raise ReefcoreError(f"most={most} is not a number of seconds above 0", do="give the longest gap to bridge")
     blank = {"latitude": np.nan, "longitude": np.nan, "how": None, "problem": ""}
-    given = {name: frames[name] if name in frames else pd.Series(value, frames.index) for name, value in blank.items()}
-    out = {name: column.to_numpy(object if name in ("how", "problem") else float) for name, column in given.items()}
-    out = {name: column.copy() for name, column in out.items()}
-    at, fixes, todo = (
-        _seconds(frames),
-        track.assign(when=_seconds(track)).sort_values("when"),
-        np.isnan(out["latitude"]),
-    )
+    out = frames.assign(**{name: value for name, value in blank.items() if name not in frames}).reset_index(drop=True)
+    out = out.astype({"how": "object", "problem": "object"})
+    at, fixes, todo = _seconds(frames), track.assign(when=_seconds(track)).sort_values("when"), out["latitude"].isna()
     own = "sequence" in frames and "sequence" in track
-    for name in frames.loc[todo, "sequence"].unique() if own else [None]:
-        rows = np.flatnonzero(todo & (frames["sequence"] == name).to_numpy() if own else todo)
+    for name, here in out[todo].groupby(out["sequence"] if own else todo, dropna=False):
         mine = fixes[fixes["sequence"] == name] if own else fixes
-        place, why = _between(at[rows], mine[["when", "latitude", "longitude"]].to_numpy(float).T, most)
-        out["latitude"][rows], out["longitude"][rows] = place.T
-        out["how"][rows] = np.where(why == "", "track", None)
-        said = [f"{old}; track: {now}".removeprefix("; ") for old, now in zip(out["problem"][rows], why, strict=True)]
-        out["problem"][rows] = np.where(why == "", "", said)
-    texts = {name: pd.Series(out.pop(name), frames.index, dtype="str") for name in ("how", "problem")}
-    return frames.assign(**out, **texts)
+        place, why = _between(at[here.index], mine[["when", "latitude", "longitude"]].to_numpy(float).T, most)
+        out.loc[here.index, ["latitude", "longitude"]] = place
+        out.loc[here.index, "how"] = np.where(why == "", "track", None)
+        said = [f"{old}; track: {now}".removeprefix("; ") for old, now in zip(here["problem"], why, strict=True)]
+        out.loc[here.index, "problem"] = np.where(why == "", "", said)
+    return out.astype({"how": "str", "problem": "str"}).set_axis(frames.index)
 
 
 def _seconds(table: pd.DataFrame) -> np.ndarray:
@@ -324,21 +317,17 @@ def _seconds(table: pd.DataFrame) -> np.ndarray:
 
 def _between(at: np.ndarray, fixes: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray]:
     """Interpolate positions (n, 2) from fixes of shape (3, n): seconds, latitude, longitude; and say why not."""
-    seconds, north, east = fixes if fixes.size else np.full((3, 1), np.nan)
-    after = np.searchsorted(seconds, at)  # the first fix not before the frame; NaN sorts last
-    inside = (after < len(seconds)) & ((after > 0) | np.isin(at, seconds)) & ~np.isnan(at)
-    after = np.minimum(after, len(seconds) - 1)
-    before = np.maximum(after - 1, 0)
-    gap = seconds[after] - seconds[before]
-    exact = seconds[after] == at
-    weight = np.where(exact, 1.0, np.divide(at - seconds[before], gap, out=np.ones_like(gap), where=gap > 0))
-    step = (east[after] - east[before] + 180) % 360 - 180  # the short way, at 180 degrees too
-    latitude = north[before] + weight * (north[after] - north[before])
-    longitude = (east[before] + weight * step + 180) % 360 - 180
+    seconds, north, east = fixes if fixes.size else np.full((3, 1), -1.0)  # without any: one in 1969
+    ends = {"left": np.nan, "right": np.nan}
+    latitude = np.interp(at, seconds, north, **ends)
+    longitude = np.interp(at, seconds, np.unwrap(east, period=360), **ends)  # whole at 180 degrees too
+    after = np.searchsorted(seconds, at).clip(0, len(seconds) - 1)  # the first fix not before the frame
+    gap = np.where(np.isin(at, seconds), 0, seconds[after] - seconds[after - 1])
     far = [f"the fixes around its time are {value:.0f} s apart" for value in gap]
-    why = np.where(inside, np.where(exact | (gap <= most), "", far), "its time is not within a track")
+    why = np.where(np.isnan(latitude), "its time is not within a track", np.where(gap > most, far, ""))
     why = np.where(np.isnan(at), "it has no time", why)
-    return np.column_stack([latitude, longitude]) * np.where(why == "", 1.0, np.nan)[:, None], why
+    place = np.column_stack([latitude, (longitude + 180) % 360 - 180])
+    return np.where((why == "")[:, None], place, np.nan), why
 
 
 def deployment(frames: pd.DataFrame, decisions: pd.DataFrame | None = None) -> pd.DataFrame:
