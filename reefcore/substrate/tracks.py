@@ -351,7 +351,7 @@ def deployment(frames: pd.DataFrame, decisions: pd.DataFrame | None = None) -> p
     Raises
     ------
     ReefcoreError
-        Where a column is missing, or a frame has two decisions.
+        Where a column is missing, or a frame has two decisions or an empty one.
     """
     from pyproj import Geod
 
@@ -363,9 +363,13 @@ def deployment(frames: pd.DataFrame, decisions: pd.DataFrame | None = None) -> p
         known = frames.columns.intersection(decisions.columns).difference(["frame"])
         frames = frames.drop(columns=known).merge(decisions, on="frame")
     require(frames, "frame", "sequence", "time", "latitude", "longitude", "deploy")
-    order = [frames["latitude"].isna().rename("lost"), *(frames[name] for name in ("sequence", "time", "frame"))]
-    table = frames.loc[pd.concat(order, axis=1).sort_values(["lost", "sequence", "time", "frame"]).index]
-    table = table.reset_index(drop=True).assign(deploy=table["deploy"].to_numpy(bool), along=np.nan, since=np.nan)
+    if frames["deploy"].isna().any():
+        text = f"frame {frames.loc[frames['deploy'].isna(), 'frame'].iloc[0]} has no decision"
+        raise ReefcoreError(text, do="say deploy as true or false")
+    table = frames.assign(
+        lost=frames["latitude"].isna(), deploy=frames["deploy"].astype(bool), along=np.nan, since=np.nan
+    )
+    table = table.sort_values(["lost", "sequence", "time", "frame"], ignore_index=True).drop(columns="lost")
     for _, here in table[table["latitude"].notna()].groupby("sequence"):
         north, east = here["latitude"].to_numpy(), here["longitude"].to_numpy()
         steps = Geod(ellps="WGS84").inv(east[:-1], north[:-1], east[1:], north[1:])[2]
@@ -417,9 +421,16 @@ def coverage(points: pd.DataFrame, block: float = 5.0, n: int = 1000, seed: int 
     DataFrame
         ``sequence`` (the last row is ``all``), ``frames``, ``blocks`` (drawn), ``coral``, ``ci_low``, ``ci_high``
         (fractions, 95 %; NaN for a single block).
+
+    Raises
+    ------
+    ReefcoreError
+        Where a column is missing, or no frame has a position and a share of coral.
     """
     require(points, "sequence", "latitude", "along", "coral")
     points = points[points["latitude"].notna() & points["coral"].notna()]
+    if points.empty:
+        raise ReefcoreError("no frame has a position and a share of coral", do="join the frames to a track")
     rows = []
     for name, here in [*points.groupby("sequence"), ("all", points)]:
         unit = here["sequence"] if name == "all" else here["along"] // block
