@@ -69,7 +69,7 @@ def test_a_frame_without_a_usable_position_is_listed_with_the_reason(tmp_path, g
     photo(tmp_path / "one" / "a.jpg", gps | STAMP)
     photo(tmp_path / "one" / "b.jpg", SOUTH_EAST | STAMP)
     table = tracks.positions(tmp_path)
-    assert list(table["frame"]) == ["one/a.jpg", "one/b.jpg"]
+    assert list(table["frame"]) == ["one/a.jpg", "one/b.jpg"] and set(table["sequence"]) == {"one"}
     assert table["problem"][0].startswith(problem) and table["problem"][1] == ""
     assert table[["latitude", "longitude"]].isna().all(axis=1).tolist() == [True, False]
     assert table["how"].isna().tolist() == [True, False]

@@ -103,8 +103,8 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
     Returns
     -------
     DataFrame
-        One row per photo, sorted: ``frame`` (path relative to the folder, or the path as given), ``time``,
-        ``latitude``, ``longitude``, ``how`` (``exif``, or missing), ``problem`` (empty, or why there is no position or
+        One row per photo, sorted: ``frame`` (path relative to the folder, or the path as given), ``sequence`` (name of
+        the folder it lies in), ``time``, ``latitude``, ``longitude``, ``how`` (``exif``, or missing), ``problem`` (empty, or why there is no position or
         no time). Degrees may come with minutes and seconds, or be decimal; south and west are negative. Without a
         reference (N, S, E, W) there is no position: the hemisphere is not guessed.
 
@@ -124,15 +124,17 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
         raise ReefcoreError("there is no photo to read a position from", do="give a folder of photos, or their paths")
     if timezone is not None:
         _zone(timezone)  # said once, not for every photo
-    rows = [(name, *_position(path, timezone)) for name, path in zip(names, paths, strict=True)]
-    table = pd.DataFrame(rows, columns=["frame", "time", "latitude", "longitude", "problem"])
+    rows = [
+        (name, path.resolve().parent.name, *_position(path, timezone)) for name, path in zip(names, paths, strict=True)
+    ]
+    table = pd.DataFrame(rows, columns=["frame", "sequence", "time", "latitude", "longitude", "problem"])
     checked = check_positions(table)
     unlocated = table["latitude"].isna()
     table[["latitude", "longitude"]] = checked[["latitude", "longitude"]]
     problem = table["problem"].where(unlocated | (checked["problem"] == ""), checked["problem"])
     table["how"] = pd.Series(pd.NA, index=table.index, dtype="str").mask(table["latitude"].notna(), "exif")
     table = table.assign(time=pd.to_datetime(table["time"], utc=True).astype(UTC), problem=problem.astype("str"))
-    return table[["frame", "time", "latitude", "longitude", "how", "problem"]]
+    return table[["frame", "sequence", "time", "latitude", "longitude", "how", "problem"]]
 
 
 def _position(path: Path, timezone: str | None) -> tuple:
