@@ -168,14 +168,14 @@ def coded(y_true, y_pred) -> tuple[np.ndarray, np.ndarray]:
 
 
 def confusion_cells(true: np.ndarray, pred: np.ndarray) -> np.ndarray:
-    """Put each patch, by `coded`, in its cell: float64, (patches, truth, prediction), `OTHER` being the last of both."""
+    """Put each patch in its cell, by codes of `coded`: float64, shape (patches, truth, prediction)."""
     cells = np.zeros((len(true), OTHER + 1, OTHER + 1))
     cells[np.arange(len(true)), true, pred] = 1
     return cells
 
 
 def described(sums: np.ndarray) -> pd.DataFrame:
-    """Turn summed `confusion_cells`, (draws, 4 x 4), into the metrics of `per_class`: one column (class, metric) of each."""
+    """Turn sums of `confusion_cells`, (draws, 4 x 4), into a column (class, metric) for each line of `per_class`."""
     cells = sums.reshape(len(sums), OTHER + 1, OTHER + 1)
     rates, support = _rates(cells), cells.sum(-1)[:, :OTHER]
     columns = {(name, metric): rates[metric][:, SUBSTRATES.index(name)] for name in CARD for metric in rates}

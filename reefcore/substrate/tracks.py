@@ -104,9 +104,9 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
     -------
     DataFrame
         One row per photo, sorted: ``frame`` (path relative to the folder, or the path as given), ``sequence`` (name of
-        the folder it lies in), ``time``, ``latitude``, ``longitude``, ``how`` (``exif``, or missing), ``problem`` (empty, or why there is no position or
-        no time). Degrees may come with minutes and seconds, or be decimal; south and west are negative. Without a
-        reference (N, S, E, W) there is no position: the hemisphere is not guessed.
+        the folder it lies in), ``time``, ``latitude``, ``longitude``, ``how`` (``exif``, or missing), ``problem``
+        (empty, or why there is no position or no time). Degrees may come with minutes and seconds, or be decimal; south
+        and west are negative. Without a reference (N, S, E, W) there is no position: the hemisphere is not guessed.
 
     Raises
     ------
