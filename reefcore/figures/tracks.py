@@ -72,7 +72,7 @@ def track_map(points: pd.DataFrame) -> Figure:
         Line2D([], [], ls="", marker="v", ms=6, mfc=ORANGE, mec="black", label="deployment"),
         Line2D([], [], ls="", marker=MARKERS[0], ms=7, mfc="white", mec=GREY, label="start"),
     ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+    figure.legend(handles=keys, loc="outside upper center", ncols=2, fontsize=9, frameon=False)
     return figure
 
 
