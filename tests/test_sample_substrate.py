@@ -119,7 +119,7 @@ def test_margin_counts_where_deploy_lies_and_minds_coral():
     shares = np.zeros((*GRID, 3))
     shares[..., 0] = 1
     near, far, coral = shares.copy(), shares.copy(), shares.copy()
-    near[2:], far[:2], coral[:] = (0, 0, 1), (0, 0, 1), (0, 0.4, 0.6)
+    near[2:], far[:2], coral[:] = (0, 0, 1), (0, 0, 1), (0, 0.55, 0.45)
     assert substrate.margin(near) > 0 > substrate.margin(far) and substrate.margin(coral) < 0
 
 
