@@ -70,13 +70,14 @@ def split(frames: pd.DataFrame, labels: pd.DataFrame, seed: int = 0) -> pd.DataF
     rng, best, chosen = np.random.default_rng(seed), np.inf, None
     for _ in range(DRAWS):
         order = rng.permutation(len(counts))
-        ends = np.searchsorted(shares[order, 0].cumsum(), np.cumsum(SHARES)[:-1] - shares[order, 0] / 2 @ shares[:, 0])
-        ends = ends.clip([1, 2], [len(order) - 2, len(order) - 1])  # each part has a sequence
-        ends[1] = max(ends[1], ends[0] + 1)
+        middles = shares[order, 0].cumsum() - shares[order, 0] / 2  # a sequence belongs where its middle lies
+        ends = np.searchsorted(middles, np.cumsum(SHARES)[:-1]).clip([1, 2], len(order) - np.array([2, 1]))
+        ends[1] = max(ends[1], ends[0] + 1)  # each part has a sequence
         sums = np.stack([part.sum(axis=0) for part in np.split(shares[order], ends)])
         uneven = ((sums / np.array(SHARES)[:, None] - 1) ** 2).sum()
         if uneven < best:
-            best, chosen = uneven, dict(zip(counts.index[order], np.repeat(PARTS, np.diff([0, *ends, len(order)]))))
+            parts = np.repeat(PARTS, np.diff([0, *ends, len(order)]))
+            best, chosen = uneven, dict(zip(counts.index[order], parts, strict=True))
     return pd.DataFrame({"frame": frames["frame"].array, "part": frames["sequence"].map(chosen).astype("str").array})
 
 
