@@ -44,7 +44,7 @@ def split(frames: pd.DataFrame, labels: pd.DataFrame, seed: int = 0) -> pd.DataF
     Parameters
     ----------
     frames : DataFrame
-        ``frame``, ``sequence``.
+        ``frame``, ``sequence``, and perhaps ``label``, whose shares then count as well.
     labels : DataFrame
         ``frame``, ``label`` of patches; frames without are divided all the same.
     seed : int
@@ -63,6 +63,8 @@ def split(frames: pd.DataFrame, labels: pd.DataFrame, seed: int = 0) -> pd.DataF
     of = frames.set_index("frame")["sequence"]
     counts = pd.crosstab(labels["frame"].map(of), labels["label"]).reindex(sorted(of.unique()), fill_value=0)
     counts.insert(0, "frames", of.value_counts())
+    if "label" in frames:
+        counts = counts.join(pd.crosstab(frames["sequence"], frames["label"]).add_prefix("frame "))
     if len(counts) < len(SHARES):
         what = f"{len(counts)} sequences cannot be divided into training, validation and test"
         raise ReefcoreError(what, do="bring three or more: neighbouring frames must not fall on both sides")
