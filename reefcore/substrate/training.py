@@ -19,8 +19,7 @@ from reefcore.errors import ReefcoreError
 from reefcore.images import image_size
 from reefcore.patches import ArrayPatches
 from reefcore.recipes import Recipe
-from reefcore.substrate import grid
-from reefcore.substrate.decision import operating_point
+from reefcore.substrate import decision, grid
 from reefcore.tables import GRID, PARTS, SCORE, SUBSTRATES
 from reefcore.training import Memory, Run, capped, facts, generator
 
@@ -161,17 +160,14 @@ def cut(
         first = f"; the first: {skipped['reason'].iat[0]}" if len(skipped) else ""
         raise ReefcoreError(f"none of {len(frames)} frames can be used{first}", folder, "check the folder of frames")
     if len(skipped):
-        logger.warning("%d of %d frames are left out; the first: %s.", len(skipped), len(frames), found[_first(found)])
+        left = (len(skipped), len(frames), *skipped.iloc[0])
+        logger.warning("%d of %d frames are left out; the first: %s (%s).", *left)
     if high:
         logger.warning("%d of %d frames are higher than wide, most likely stored turned.", high, len(frames))
     row, column = (place.ravel() for place in np.indices((rows, columns)))
     places = {"row": np.tile(row, len(kept)), "column": np.tile(column, len(kept))}
     places = pd.DataFrame({"frame": np.repeat(np.array(frames, object)[kept], n)} | places)
     return out, places.assign(patch=(np.array(kept)[:, None] * n + np.arange(n)).ravel()), skipped
-
-
-def _first(found: list) -> int:
-    return next(i for i, reason in enumerate(found) if reason)
 
 
 def run(
@@ -201,7 +197,7 @@ def run(
     splits : DataFrame
         ``frame``, ``part`` (see `split`), or ``frame``, ``row``, ``column``, ``part`` (see `random_split`).
     frames : DataFrame, optional
-        ``frame``, ``label`` (Deploy, No-Deploy): gives the checkpoint its alpha, the operating point on validation.
+        ``frame``, ``sequence``, ``label`` (Deploy, No-Deploy): give the checkpoint its alpha, chosen on validation.
     classes : sequence of str
         In the order of the outputs: `SUBSTRATES`, or `FRAME` for whole frames.
     name : str, optional
@@ -266,10 +262,7 @@ def _alpha(val: pd.DataFrame, frames: pd.DataFrame | None, patches: int) -> floa
     """Choose alpha on the validation frames all of whose patches were predicted; there are none in a random split."""
     if frames is None or patches == 1 or not len(val):
         return None
-    of = val.groupby("frame")["y_pred"].agg(["size", lambda classes: (classes == "Deploy").mean()])
-    ratio = of.loc[of["size"] == patches].iloc[:, 1]
-    truth = ratio.index.map(frames.set_index("frame")["label"])
-    known = truth.notna()
-    if not known.any():
+    whole = decision.shares(val, frames).query("n == @patches")
+    if not len(whole):
         return None
-    return operating_point(ratio[known].to_numpy(), (truth[known] == "Deploy"), patches=patches)["alpha"]
+    return decision.operating_point(whole["deploy"], whole["truth"].to_numpy(), patches=patches)["alpha"]
