@@ -15,6 +15,7 @@ waters and cameras are others, and an answer about ground is easier than one abo
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,8 @@ MOST = 5000  # invented taxa
 FRAME, TAXA_PER_PHOTO, POINTS_PER_TAXON = (288, 384), 6, 4  # FRAME is height and width in pixels
 MEGAPIXELS = (6.0, 24.0)  # of the cameras: below, corallites blur
 SIDE = 64  # pixels of a patch, as in the sample
-GROUND_POINTS, PURE = 12, 0.6  # of one photo of ground; least share of a patch that its own ground covers
+GROUND_POINTS, PURE = 40, 0.55  # tried in a photo of ground; least share of a patch that one thing covers
+HIGHEST = 3.5  # m above the seabed, as a vehicle; corals are seen from there too, or haze alone would mean ground
 BATCHES = 16  # as so many "taxa" each ground counts: a batch of training has one patch of a taxon, and a few of ground
 
 FORMS = {
@@ -220,21 +222,29 @@ def caption(kind: taxa.Kind, rng: np.random.Generator) -> str:
     return ", ".join(said[n] for n in rng.permutation(len(said))[: rng.integers(4, 8)])
 
 
-def _take_ground(seed: int, group: int) -> tuple[list[np.ndarray], list]:
-    """Take a photo without colonies, and cut patches that one ground covers for the most part."""
+def _take_ground(seed: int, group: int, kinds: list[taxa.Kind]) -> tuple[list[np.ndarray], list]:
+    """Take a photo of ground and a few of the taxa from anywhere up to `HIGHEST`, and cut what fills a patch."""
     rng = generator("corpus ground", seed, group)
     megapixels = float(np.exp(rng.uniform(*np.log(MEGAPIXELS))))
     look = photos.make_look(int(rng.integers(2**31)), str(rng.choice(REALMS)), megapixels)
-    cover = dict(zip(GROUNDS, rng.dirichlet(np.ones(len(GROUNDS))), strict=True))
-    image, classes = photos.photo(look, cover, 0, FRAME[1], FRAME[0])
-    patches, rows = [], []
-    at = [rng.integers(SIDE // 2, side - SIDE // 2, 4 * GROUND_POINTS) for side in FRAME]
-    for row, column in zip(*at, strict=True):
-        name = photos.CLASSES[classes[row, column]]
-        shown = crop(classes[..., None], row, column, SIDE) == classes[row, column]
-        if name in GROUNDS and shown.mean() >= PURE and len(rows) < GROUND_POINTS:
-            patches.append(crop(image, row, column, SIDE))
+    look = replace(look, altitude=float(rng.uniform(look.altitude, HIGHEST)))
+    kinds = [kinds[n] for n in rng.permutation(len(kinds))[:2]]
+    cover = {kind.name: 0.15 / len(kinds) for kind in kinds}
+    cover |= dict(zip(GROUNDS, 0.85 * rng.dirichlet(np.ones(len(GROUNDS))), strict=True))
+    shown = {kind.name: kind for kind in (*kinds, *taxa.OTHER)}
+    image, classes = photos.photo(look, cover, 0, FRAME[1], FRAME[0], shown)
+    patches, rows, names = [], [], list(shown)
+    for row, column in zip(*(rng.integers(SIDE // 2, side - SIDE // 2, GROUND_POINTS) for side in FRAME), strict=True):
+        name = names[classes[row, column]]
+        if (crop(classes[..., None], row, column, SIDE) == classes[row, column]).mean() < PURE:
+            continue
+        if name in GROUNDS:
             rows.append((f"{name} {group % BATCHES}", str(rng.choice(GROUNDS[name]))))
+        elif name not in taxa.KINDS:
+            rows.append((name, caption(shown[name], rng)))
+        else:
+            continue
+        patches.append(crop(image, row, column, SIDE))
     return patches, rows
 
 
@@ -256,7 +266,7 @@ def _take(task: tuple) -> tuple[np.ndarray, list, list, list]:
             for row, column in zip(*np.unravel_index(at, FRAME), strict=True):
                 patches.append(crop(image, row, column, SIDE))
                 rows.append((kind.name, caption(kind, rng)))
-    bare, said = _take_ground(seed, group)
+    bare, said = _take_ground(seed, group, kinds)
     morphology.tile.cache_clear()  # no later photo shows these taxa
     morphology.stamp.cache_clear()
     return np.stack(patches), rows, bare, said

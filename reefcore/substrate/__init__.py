@@ -14,9 +14,10 @@ import pandas as pd
 
 from reefcore import metrics
 from reefcore.errors import ReefcoreError
+from reefcore.multimodal import NO_ANSWER
 from reefcore.tables import SUBSTRATES
 
-__all__ = ["decide", "least", "per_class", "score"]
+__all__ = ["decide", "draws", "least", "per_class", "score"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,8 @@ def score(y_true, y_pred) -> dict[str, float]:
     dict
         ``macro_f1``: the mean of the F1 of Deploy, No-Deploy and Coral, always over the three, a class that is absent
         counting 0. ``accuracy``: the share of all n that are right. Fractions in [0, 1]; the card prints percent. A
-        label that is no substrate is never right; a warning in the log names such labels.
+        label that is no substrate is never right; a warning in the log names such labels, but for ``no valid answer``
+        of a multimodal model, which is wrong without a word.
 
     Raises
     ------
@@ -87,8 +89,7 @@ def per_class(y_true, y_pred, frames, n: int = 1000, seed: int = 0, level: float
         As `score`, or where frames do not go with the patches, or `n` or `level` is out of its range.
     """
     true, pred = _codes(y_true, y_pred)
-    cells = _confusion(true, pred).reshape(len(true), -1)
-    described = _described(metrics.drawn_sums(cells, frames, n, seed))
+    described = _drawn(true, pred, frames, n, seed)
     low, high = metrics.interval(described.iloc[1:], level)
     table = pd.DataFrame({"value": described.iloc[0], "ci_low": low, "ci_high": high})
     if pd.Series(frames).nunique() < 2:
@@ -96,6 +97,22 @@ def per_class(y_true, y_pred, frames, n: int = 1000, seed: int = 0, level: float
     table.index = table.index.set_names(["class", "metric"])
     support = {name: int((true == code).sum()) for code, name in enumerate(SUBSTRATES)} | {"all": len(true)}
     return table.reset_index().assign(support=lambda rows: rows["class"].map(support))
+
+
+def draws(y_true, y_pred, frames, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Draw the metrics of `per_class` by resampling frames.
+
+    Parameters
+    ----------
+    y_true, y_pred, frames, n, seed : see `per_class`
+
+    Returns
+    -------
+    DataFrame, shape (1 + n, 12)
+        Columns (class, metric). The first row is of the frames as they are, the others of a draw each; the same frames
+        are in draw i of every answer that is given the same frames and seed.
+    """
+    return _drawn(*_codes(y_true, y_pred), frames, n, seed)
 
 
 def decide(patch_classes, alpha: float):
@@ -166,7 +183,7 @@ def _codes(y_true, y_pred) -> tuple[np.ndarray, np.ndarray]:
         raise ReefcoreError(what, do="give one prediction per patch")
     if not len(given[0]):
         raise ReefcoreError("there is nothing to score: no patches", do="check that the run has test patches")
-    if strange := sorted({str(label) for labels in given for label in labels.unique()} - set(SUBSTRATES)):
+    if strange := sorted({str(label) for labels in given for label in labels.unique()} - {*SUBSTRATES, NO_ANSWER}):
         logger.warning("Labels that are no substrate count as wrong: %s.", ", ".join(strange[:5]))
     code = dict(zip(SUBSTRATES, range(OTHER), strict=True))
     return tuple(labels.map(code).fillna(OTHER).to_numpy("int64") for labels in given)
@@ -188,6 +205,10 @@ def _rates(cells: np.ndarray) -> dict[str, np.ndarray]:
     hits = np.diagonal(cells, axis1=-2, axis2=-1)[..., :OTHER].copy()
     precision, recall = ratio(hits, cells.sum(-2)[..., :OTHER]), ratio(hits, cells.sum(-1)[..., :OTHER])
     return {"precision": precision, "recall": recall, "f1": ratio(2 * precision * recall, precision + recall)}
+
+
+def _drawn(true: np.ndarray, pred: np.ndarray, frames, n: int, seed: int) -> pd.DataFrame:
+    return _described(metrics.drawn_sums(_confusion(true, pred).reshape(len(true), -1), frames, n, seed))
 
 
 def _described(sums: np.ndarray) -> pd.DataFrame:

@@ -25,7 +25,7 @@ from reefcore.tables import SCORE, SUBSTRATES
 KEY = ["frame", "row", "column"]
 EXPERT = "expert"
 SETTINGS = {"max_tokens": 16, "temperature": 0.0, "side": 224}  # of a question, where nobody says otherwise
-FRAMES = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # that an expert labels; and all there are
+FRAMES = (1, 3, 10, 30, 100, 300, 1000)  # that an expert labels; and all there are
 
 
 @cache
@@ -61,9 +61,7 @@ def words(name_or_path: str | Path = "substrate") -> pd.DataFrame:
     return _read(name_or_path)[0].copy()
 
 
-def zero_shot(
-    encoder, patches: np.ndarray, points: pd.DataFrame, prompts: pd.DataFrame | None = None
-) -> pd.DataFrame:
+def zero_shot(encoder, patches: np.ndarray, points: pd.DataFrame, prompts: pd.DataFrame | None = None) -> pd.DataFrame:
     """Label patches by the prompts that they look most like.
 
     The probabilities are the softmax over all prompts of the cosines times the model's scale (CLIP's own, over the
@@ -154,7 +152,9 @@ def ask(
         Where there are fewer patches than points, or asking had to stop: the budget is used up, the server of no use.
     """
     lines = pd.DataFrame(_read("substrate")[1].items(), columns=["taxon", "text"]).assign(set="substrate")
-    recipe = SimpleNamespace(name="pseudo", settings=SETTINGS | {"instruction": "chat_substrate"} | dict(settings or {}))
+    recipe = SimpleNamespace(
+        name="pseudo", settings=SETTINGS | {"instruction": "chat_substrate"} | dict(settings or {})
+    )
     ids = points[KEY].astype("str").agg(" ".join, axis=1)
     asked = pd.DataFrame({"annotation_id": ids, "label": "unknown", "test": "substrate"})  # the truth plays no part
     table, counts = multimodal.ask(
@@ -162,6 +162,17 @@ def ask(
     )
     said = table[["y_pred", "reason", "answer"]].rename(columns={"y_pred": "label"})
     return points[KEY].reset_index(drop=True).join(said), counts
+
+
+def whole_frames(points: pd.DataFrame, most: int, seed: int = 0) -> pd.DataFrame:
+    """Choose whole frames, at random, with at most so many patches of each ``part`` together; 0: all."""
+    if not most:
+        return points
+    order = np.random.default_rng(seed).permutation(points["frame"].nunique())
+    turn = order[pd.factorize(points["frame"], sort=True)[0]]
+    counts = points.assign(turn=turn).groupby(["part", "turn"]).size()
+    kept = counts.groupby("part").cumsum() <= most
+    return points[kept.loc[list(zip(points["part"], turn, strict=True))].to_numpy()].reset_index(drop=True)
 
 
 def agreement(labels: pd.DataFrame, n: int = 1000, seed: int = 0) -> pd.DataFrame:
@@ -354,10 +365,13 @@ def said(labels: float, fewest: float, most: float) -> str:
 
 def answer(found: pd.DataFrame) -> list[str]:
     """Say in a sentence of each row of `worth` what it is worth."""
-    told = {"taught": "labels of {} teach the classifier", "asked": "answers of {} themselves are"}
-    return [
-        f"The {told[row.how].format(row.route)} as well as {said(row.labels, row.fewest, row.most)} expert labels "
-        f"(95 %: {said(row.ci_low, row.fewest, row.most)} to {said(row.ci_high, row.fewest, row.most)}), "
-        f"with a macro F1 of {row.macro_f1:.1%}."
-        for row in found.itertuples()
-    ]
+    told = {"taught": "Taught by the labels of {}, the classifier", "asked": "{} itself"}
+    sentences = []
+    for row in found.itertuples():
+        low, centre, high = (said(value, row.fewest, row.most) for value in (row.ci_low, row.labels, row.ci_high))
+        interval = f"throughout the 95 % interval: {low}" if low == high else f"95 % interval: {low} to {high}"
+        sentences.append(
+            f"{told[row.how].format(row.route)} reaches a macro F1 of {row.macro_f1:.1%}, which takes {centre} expert "
+            f"labels ({interval})."
+        )
+    return sentences
