@@ -203,7 +203,7 @@ def _two_layers(model: nn.Module, classes: int, hidden: int, dropout: float) -> 
     parent, _, name = model.default_cfg["classifier"].rpartition(".")
     last = model.get_classifier()
     if not isinstance(last, nn.Linear):
-        what = f"the last layer of {model.default_cfg['architecture']} is a {type(last).__name__}"
+        what = f"the last layer of {model.default_cfg['architecture']} is of type {type(last).__name__}"
         raise ReefcoreError(what, do="choose a model that ends in a linear layer")
     layers = nn.Linear(last.in_features, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, classes)
     setattr(model.get_submodule(parent), name, nn.Sequential(*layers))

@@ -17,14 +17,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from reefcore import few_shot, multimodal, substrate
+from reefcore import few_shot, metrics, multimodal, substrate
 from reefcore.errors import ReefcoreError
 from reefcore.files import check_keys, read_settings, share
 from reefcore.tables import SCORE, SUBSTRATES
 
 KEY = ["frame", "row", "column"]
 EXPERT = "expert"
-SETTINGS = {"max_tokens": 16, "temperature": 0.0, "side": 224}  # of a question, where nobody says otherwise
+#: Of a question, where nobody says otherwise.
+SETTINGS = {"max_tokens": 16, "temperature": 0.0, "side": 224, "instruction": "chat_substrate"}
 FRAMES = (1, 3, 10, 30, 100, 300, 1000)  # that an expert labels; and all there are
 
 
@@ -256,7 +257,8 @@ def compare(
     rows = []
 
     def keep(route: str, how: str, answers, repeat: int = 0, taught: pd.Index | None = None) -> None:
-        marks = substrate.draws(truth, answers, tested, n, seed)["all"]
+        cells = substrate.confusion_cells(*substrate.coded(truth, answers)).reshape(len(truth), -1)
+        marks = substrate.described(metrics.drawn_sums(cells, tested, n, seed))["all"]
         of = {"frames": points.loc[taught, "frame"].nunique(), "labels": len(taught)} if taught is not None else {}
         row = {"route": route, "how": how, "repeat": repeat, "frames": 0, "labels": 0} | of
         row |= marks.iloc[0][["macro_f1", "accuracy"]].to_dict()

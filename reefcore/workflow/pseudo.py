@@ -53,7 +53,7 @@ def _routes(profile: Profile) -> list[tuple[ZeroShot, str]]:
     """Read the routes of a profile, each with why it is not run, if it is not."""
     given = profile.substrate.get("pseudo", {})
     check_keys(given, KEYS, ("routes",) if given else (), profile.path)
-    found = []
+    found, reached = [], os.environ.get(chat.URL) or os.environ.get(chat.LOCAL, "0") not in ("", "0")
     for recipe in map(zero_shot.load, given.get("routes", [])):
         if recipe.weights == "sample" and profile.kind != "sample":
             raise ReefcoreError(f"{recipe.name} is a toy of the sample profile", profile.path, "leave it out of routes")
@@ -71,7 +71,7 @@ def routes(profile: Profile) -> pd.DataFrame:
 
 
 def _points(folder: Path) -> pd.DataFrame:
-    """Give the patches of training and test with an expert's label, each with its ``part`` and ``place`` in the array."""
+    """Give the training and test patches that an expert labelled, with ``part`` and ``place`` in the array."""
     places = read_parquet(folder / "frame_patches.parquet")[["frame", "row", "column"]]
     labels = read_parquet(folder / "patch_labels.parquet")
     points = places.assign(place=np.arange(len(places))).merge(labels, on=["frame", "row", "column"])
