@@ -35,7 +35,7 @@ MEGAPIXELS = (6.0, 24.0)  # of the cameras: below, corallites blur
 SIDE = 64  # pixels of a patch, as in the sample
 GROUND_POINTS, PURE = 40, 0.55  # tried in a photo of ground; least share of a patch that one thing covers
 HIGHEST = 3.5  # m above the seabed, as a vehicle; corals are seen from there too, or haze alone would mean ground
-BATCHES = 16  # as so many "taxa" each ground counts: a batch of training has one patch of a taxon, and a few of ground
+BATCHES = 10  # as so many "taxa" each ground counts: a batch of training has one patch of a taxon, and a few of ground
 
 FORMS = {
     "massive": ("massive domes", "rounded boulders"),
@@ -87,7 +87,7 @@ HUES = {
     "brownish": "brown umber tan rust dark", "pale": "cream sand grey ash white", "greenish": "olive green lime moss",
     "purplish": "pink rose mauve purple lilac blue", "yellowish": "mustard orange yellow red",
 }  # fmt: skip
-#: Ground of the photos -> ways to say it. None uses a word of the corals' captions, but "rock" stands in several.
+#: What a patch of a substrate shows -> ways to say it; ground by its kind.
 GROUNDS = {
     "Sediment": ("sand", "bare sand", "a sandy sea floor", "fine pale sediment"),
     "Rubble": ("rubble", "loose broken rubble", "a field of fragments"),
@@ -95,6 +95,7 @@ GROUNDS = {
     "Turf algae": ("rock with turf", "rock under short turf algae", "a rocky bottom with turf"),
     "Corallinales": ("encrusted rock", "rock with crusts of algae", "a rocky bottom with pinkish crusts"),
     "Shadow": ("dark water", "deep water", "open water", "a dark hollow of deep water"),
+    "coral": ("coral", "hard coral", "a hard coral of the reef", "a living coral colony"),
 }
 HUE = {colour: hue for hue, colours in HUES.items() for colour in colours.split()}
 VAGUE = ("a beautiful hard coral of the reef", "a hard coral with a varied surface", "an important reef builder")
@@ -223,28 +224,24 @@ def caption(kind: taxa.Kind, rng: np.random.Generator) -> str:
 
 
 def _take_ground(seed: int, group: int, kinds: list[taxa.Kind]) -> tuple[list[np.ndarray], list]:
-    """Take a photo of ground and a few of the taxa from anywhere up to `HIGHEST`, and cut what fills a patch."""
+    """Photograph ground and two taxa from anywhere up to `HIGHEST`; cut what fills a patch, and name it shortly."""
     rng = generator("corpus ground", seed, group)
     megapixels = float(np.exp(rng.uniform(*np.log(MEGAPIXELS))))
     look = photos.make_look(int(rng.integers(2**31)), str(rng.choice(REALMS)), megapixels)
     look = replace(look, altitude=float(rng.uniform(look.altitude, HIGHEST)))
-    kinds = [kinds[n] for n in rng.permutation(len(kinds))[:2]]
-    cover = {kind.name: 0.15 / len(kinds) for kind in kinds}
-    cover |= dict(zip(GROUNDS, 0.85 * rng.dirichlet(np.ones(len(GROUNDS))), strict=True))
+    kinds, ground = [kinds[n] for n in rng.permutation(len(kinds))[:2]], list(GROUNDS)[:-1]
+    cover = {kind.name: 0.25 / len(kinds) for kind in kinds}
+    cover |= dict(zip(ground, 0.75 * rng.dirichlet(np.ones(len(ground))), strict=True))
     shown = {kind.name: kind for kind in (*kinds, *taxa.OTHER)}
     image, classes = photos.photo(look, cover, 0, FRAME[1], FRAME[0], shown)
-    patches, rows, names = [], [], list(shown)
+    named = ["coral" if name not in taxa.KINDS else name for name in shown]
+    patches, rows = [], []
     for row, column in zip(*(rng.integers(SIDE // 2, side - SIDE // 2, GROUND_POINTS) for side in FRAME), strict=True):
-        name = names[classes[row, column]]
-        if (crop(classes[..., None], row, column, SIDE) == classes[row, column]).mean() < PURE:
-            continue
-        if name in GROUNDS:
+        name = named[classes[row, column]]
+        filled = (crop(classes[..., None], row, column, SIDE) == classes[row, column]).mean()
+        if name in GROUNDS and filled >= PURE:
+            patches.append(crop(image, row, column, SIDE))
             rows.append((f"{name} {group % BATCHES}", str(rng.choice(GROUNDS[name]))))
-        elif name not in taxa.KINDS:
-            rows.append((name, caption(shown[name], rng)))
-        else:
-            continue
-        patches.append(crop(image, row, column, SIDE))
     return patches, rows
 
 
