@@ -47,12 +47,7 @@ def _read(name_or_path: str | Path) -> tuple[pd.DataFrame, dict[str, str]]:
 
 
 def words(name_or_path: str | Path = "substrate") -> pd.DataFrame:
-    """List the prompts: ``word``, ``substrate`` (that the word counts for), ``prompt``.
-
-    Parameters
-    ----------
-    name_or_path : str or path
-        A file of ``data/prompts``, or one's own YAML of the same keys.
+    """List the prompts of a file of ``data/prompts``, or of one's own: ``word``, ``substrate`` (its), ``prompt``.
 
     Raises
     ------
@@ -117,35 +112,27 @@ def ask(
     """Label patches by asking a multimodal language model, as `reefcore.multimodal.ask` does for genera.
 
     The question (``data/prompts/chat_substrate.yaml``) has the patch as PNG and the three substrates with a line on
-    each, in an order drawn for each patch. Every answer is kept in `answers_file` as it comes; the same call goes on
-    from there and asks nothing twice.
+    each, in an order drawn for each patch.
 
     Parameters
     ----------
-    client : reefcore.chat.Server or Local
-    patches : iterable of uint8 ndarray, shape (s, s, 3)
-        One for each point, taken as they are needed.
+    client, patches, answers_file, seed : see `reefcore.multimodal.ask`
     points : DataFrame
-        ``frame``, ``row``, ``column``.
-    answers_file : path
+        ``frame``, ``row``, ``column`` of each patch.
     budget : reefcore.chat.Budget, optional
     settings : mapping, optional
-        Over `SETTINGS`: ``side`` (pixels of the image that is sent), ``instruction`` (another prompt), ``shuffle``; the
-        others are sent to the server.
-    seed : int
-        Draws the orders of the classes.
+        Over `SETTINGS`; ``side``, ``instruction`` and ``shuffle`` are about the question, the others are sent.
     **options
         ``parallel`` and ``again`` of `reefcore.chat.ask_all`.
 
     Returns
     -------
     labels : DataFrame
-        ``frame``, ``row``, ``column``, ``label``, ``reason`` (how the answer was read, see `reefcore.multimodal.parse`,
-        or ``failed``), ``answer``. One row for each point: a call that failed and an answer that names no substrate
-        have the label ``no valid answer``, which `agreement` counts as wrong. (The authors' code left failed calls out
-        of its metric.)
+        ``frame``, ``row``, ``column``, ``label``, ``reason`` and ``answer``, as there. One row for each point: a call
+        that failed and an answer that names no substrate have the label ``no valid answer``, which every metric here
+        counts as wrong. (The authors' code left failed calls out.)
     counts : DataFrame
-        One row, as of `reefcore.multimodal.ask`.
+        One row, as there.
 
     Raises
     ------
@@ -358,19 +345,18 @@ def worth(results: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def said(labels: float, fewest: float, most: float) -> str:
-    """Say a number of expert labels in words, where `worth` gives 0 or infinity too."""
-    if labels == 0:
-        return f"fewer than {fewest:,.0f}"
-    return f"more than {most:,.0f}" if np.isinf(labels) else f"{labels:,.0f}"
-
-
 def answer(found: pd.DataFrame) -> list[str]:
-    """Say in a sentence of each row of `worth` what it is worth."""
+    """Say of each row of `worth` in a sentence how many expert labels it is worth."""
     told = {"taught": "Taught by the labels of {}, the classifier", "asked": "{} itself"}
+
+    def said(labels: float, row) -> str:
+        if labels == 0:
+            return f"fewer than {row.fewest:,.0f}"
+        return f"more than {row.most:,.0f}" if np.isinf(labels) else f"{labels:,.0f}"
+
     sentences = []
     for row in found.itertuples():
-        low, centre, high = (said(value, row.fewest, row.most) for value in (row.ci_low, row.labels, row.ci_high))
+        low, centre, high = (said(value, row) for value in (row.ci_low, row.labels, row.ci_high))
         interval = f"throughout the 95 % interval: {low}" if low == high else f"95 % interval: {low} to {high}"
         sentences.append(
             f"{told[row.how].format(row.route)} reaches a macro F1 of {row.macro_f1:.1%}, which takes {centre} expert "
