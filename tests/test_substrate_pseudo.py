@@ -1,6 +1,7 @@
 """Pseudo-labels: prompts summed to substrates, a chat that fails, and how many expert labels each is worth."""
 
 import base64
+import dataclasses
 import io
 from types import SimpleNamespace
 
@@ -11,13 +12,14 @@ import yaml
 from chat_server import serve
 from PIL import Image
 
-from reefcore import chat, multimodal, recipes
+from reefcore import chat, multimodal, profiles, recipes
 from reefcore.errors import ReefcoreError
 from reefcore.figures import label_worth
 from reefcore.files import write_parquet
 from reefcore.substrate import pseudo
 from reefcore.tables import SUBSTRATES
 from reefcore.workflow import pseudo as steps
+from reefcore.workflow import steps as workflow_steps
 
 PATCHES = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
 POINTS = pd.DataFrame({"frame": ["a.jpg"] * 2 + ["b.jpg"] * 2, "row": [0, 1] * 2, "column": [0, 2] * 2})
@@ -243,9 +245,14 @@ def test_a_chat_route_is_planned_only_where_a_server_is_named(monkeypatch):
     assert "qwen2_5_vl" in steps.plan(both)[0].given
     with pytest.raises(ReefcoreError, match="unknown key 'route'"):
         steps.plan(profile(routes=[], route="x"))
-    full = SimpleNamespace(substrate={"pseudo": {"routes": ["clip_sample"]}}, kind="full", path=None)
+
+
+def test_the_toy_is_made_for_a_route_and_refused_outside_of_the_sample():
+    given = {"substrate": {"pseudo": {"routes": ["clip_sample"]}}, "zero_shot": (), "few_shot": {}}
+    plan = workflow_steps.plan(dataclasses.replace(profiles.load("smoke"), **given))
+    assert list(plan).index("clip_sample") < list(plan).index("pseudo_labels") < list(plan).index("pseudo_worth")
     with pytest.raises(ReefcoreError, match="toy of the sample"):
-        steps.plan(full)
+        workflow_steps.plan(dataclasses.replace(profiles.load("full"), **given))
 
 
 def test_the_steps_label_patches_and_measure_their_worth(survey, tmp_path, monkeypatch):

@@ -64,7 +64,8 @@ class Profile:
         Of a substrate survey: ``recipes`` that are trained on patches and ``frame_recipes`` on whole frames, by parts
         of whole sequences, ``patch_recipes`` by parts that a random draw of patches makes (to show how much it
         flatters), ``side`` (of a patch as it is kept, in pixels; 256), ``scale`` (of the sample, 1 being the one of the
-        book). The profile has no survey where it is empty.
+        book), ``pseudo`` (``routes``: zero-shot recipes that label patches; ``frames`` and ``repeats`` of
+        `reefcore.substrate.pseudo.compare`). The profile has no survey where it is empty.
     resamples : int
         Of the bootstrap.
     site : str
