@@ -181,7 +181,7 @@ def test_the_same_seed_compares_alike_and_wrong_input_is_refused(survey, compare
     pd.testing.assert_frame_equal(again, compared)
     with pytest.raises(ReefcoreError, match="features of 3 patches"):
         pseudo.compare(points, x[:3], labels)
-    with pytest.raises(ReefcoreError, match="no training patches"):
+    with pytest.raises(ReefcoreError, match="0 training patches and 20 test frames"):
         pseudo.compare(points[points["part"] == "test"], x[-120:], labels)
     with pytest.raises(ReefcoreError, match="numbers from 1"):
         pseudo.compare(points, x, labels, frames=[0])

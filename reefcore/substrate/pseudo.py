@@ -61,9 +61,9 @@ def zero_shot(encoder, patches: np.ndarray, points: pd.DataFrame, prompts: pd.Da
     """Label patches by the prompts that they look most like.
 
     The probabilities are the softmax over all prompts of the cosines times the model's scale (CLIP's own, over the
-    eight prompts and not over words); those of a word's prompts are added, and those of the words of a substrate. So
-    a substrate with two words (No-Deploy: sand and water) starts with twice the weight of one with a single word, as
-    in the authors' sums.
+    eight prompts and not over words); those of a word's prompts are added, and those of the words of a substrate. So a
+    substrate with two words (No-Deploy: sand and water) starts with twice the weight of one with a single word. How the
+    authors went from prompts to classes is not known beyond the four words.
 
     Parameters
     ----------
@@ -140,9 +140,7 @@ def ask(
         Where there are fewer patches than points, or asking had to stop: the budget is used up, the server of no use.
     """
     lines = pd.DataFrame(_read("substrate")[1].items(), columns=["taxon", "text"]).assign(set="substrate")
-    recipe = SimpleNamespace(
-        name="pseudo", settings=SETTINGS | {"instruction": "chat_substrate"} | dict(settings or {})
-    )
+    recipe = SimpleNamespace(name="pseudo", settings=SETTINGS | dict(settings or {}))
     ids = points[KEY].astype("str").agg(" ".join, axis=1)
     asked = pd.DataFrame({"annotation_id": ids, "label": "unknown", "test": "substrate"})  # the truth plays no part
     table, counts = multimodal.ask(
@@ -230,7 +228,8 @@ def compare(
     Raises
     ------
     ReefcoreError
-        Where features and points are not as many, a part is empty, or numbers cannot be drawn.
+        Where features and points are not as many, there is nothing to learn from or a single test frame, or numbers
+        cannot be drawn.
     """
     if len(x) != len(points):
         raise ReefcoreError(f"there are features of {len(x)} patches for {len(points)} points", do="give one for each")
@@ -238,9 +237,10 @@ def compare(
         raise ReefcoreError(f"{repeats} draws of {list(frames)} frames cannot be made", do="give numbers from 1")
     points = points.reset_index(drop=True)
     train, test = (points.index[points["part"] == part] for part in ("train", "test"))
-    if not len(train) or not len(test):
-        raise ReefcoreError("there are no training patches or no test patches", do="give points with both parts")
     expert, truth, tested = points["label"].to_numpy(object), points.loc[test, "label"], points.loc[test, "frame"]
+    if not len(train) or tested.nunique() < 2:
+        what = f"{len(train)} training patches and {tested.nunique()} test frames are too few to compare"
+        raise ReefcoreError(what, do="give points of both parts, and two test frames or more")
     rows = []
 
     def keep(route: str, how: str, answers, repeat: int = 0, taught: pd.Index | None = None) -> None:
