@@ -19,6 +19,7 @@ from reefcore.figures.results import class_weights, forest, learning, matrices, 
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
 from reefcore.figures.substrate import frame_grid
+from reefcore.figures.tracks import repeats, survey_sites, track_map
 from reefcore.figures.tree import taxon_tree
 from reefcore.figures.zero_shot import answers, prompt_sets
 
@@ -46,6 +47,7 @@ __all__ = [
     "pair_agreement",
     "photo_sheet",
     "prompt_sets",
+    "repeats",
     "resolution_scatter",
     "results_table",
     "risk_coverage",
@@ -56,5 +58,7 @@ __all__ = [
     "source_densities",
     "source_funnel",
     "source_map",
+    "survey_sites",
     "taxon_tree",
+    "track_map",
 ]
