@@ -1,0 +1,331 @@
+"""Frames as they come, decided one by one: from a folder, a video, a camera's address or a pipe, into a CSV.
+
+Three things run at the same time: what delivers frames, what decodes and cuts them, and the network. So a frame costs
+about the time of the slowest of them, not the sum. Nothing heavy is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib
+import io
+import json
+import logging
+import queue
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from reefcore import substrate
+from reefcore.errors import ReefcoreError
+from reefcore.files import write_json
+from reefcore.images import ENDINGS, image_size, photo_path, photos_in
+from reefcore.substrate import grid, tracks
+from reefcore.tables import GRID, SUBSTRATES
+
+logger = logging.getLogger(__name__)
+
+COLUMNS = ["frame", "time", "decided_at", "classes", "ratio", "coral", "deploy", "seconds", "problem"]
+LETTERS = np.array([name[0] for name in SUBSTRATES])  # of the column `classes`: N, C, D
+AHEAD = 2  # frames made ready before the network asks for them
+_SOI = b"\xff\xd8"
+_MARKER = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")  # what ends the pixels of a JPEG: no escape, no restart
+_READ = 1 << 18
+
+
+class Frame(NamedTuple):
+    """A frame of a source: its name, its time (aware, or None), and a path, the bytes of a file, pixels, or an error."""
+
+    name: str
+    time: datetime | None
+    what: Any
+
+
+class Answer(NamedTuple):
+    """What a model says of a frame; ``ratio`` and ``coral`` are shares of its patches in [0, 1].
+
+    ``classes`` is int64, (n,), positions in `SUBSTRATES`; ``probability`` is float32, (n, 3).
+    """
+
+    classes: np.ndarray
+    probability: np.ndarray
+    ratio: float
+    coral: float
+    deploy: bool
+
+
+def needs(package: str):
+    """Import a package of the extra ``realtime``.
+
+    Raises
+    ------
+    ReefcoreError
+        Where it is not installed.
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ReefcoreError(f"this needs the package {package}", do="install reefcore[realtime]") from None
+
+
+def about_of(fitted, alpha: float | None = None) -> dict:
+    """Say of a checkpoint what an exported model says of itself: classes, side, rows, columns, alpha, run, notice."""
+    alpha = fitted.about.get("alpha") if alpha is None else alpha
+    if alpha is not None:
+        substrate.least(alpha)  # refuses what is outside 0..1
+    rows, columns = (int(fitted.about.get(key, n)) for key, n in zip(("rows", "columns"), GRID, strict=True))
+    known = {"classes": ",".join(fitted.classes), "side": fitted.recipe.input_size, "rows": rows, "columns": columns}
+    said = {key: str(fitted.about.get(key, "")) for key in ("run", "notice")}
+    return known | {"alpha": "" if alpha is None else float(alpha)} | said
+
+
+class Runner:
+    """A patch classifier that decides frames.
+
+    Parameters
+    ----------
+    model : path
+        An ``.onnx`` file of `reefcore.substrate.export.write`, run by ONNX Runtime, or a ``.safetensors`` checkpoint,
+        run by PyTorch. Both on the CPU.
+    alpha : float, optional
+        In [0, 1]; by default the model's own operating point.
+    threads : int
+        Of the network. Decoding has another one.
+
+    Attributes
+    ----------
+    about : dict of str
+        What the model says of itself: classes, side, rows, columns, alpha, run, notice.
+    side, rows, columns : int
+    alpha : float
+
+    Raises
+    ------
+    ReefcoreError
+        Where the file is no such model, alpha is outside [0, 1] or neither given nor known, or a package is missing.
+    """
+
+    def __init__(self, model: str | Path, alpha: float | None = None, threads: int = 1):
+        self.path = Path(model)
+        if threads < 1:
+            raise ReefcoreError(f"a network cannot run on {threads} threads", do="give 1 or more")
+        if not self.path.is_file():
+            raise ReefcoreError("there is no such model", self.path, "check the path")
+        open_ = {".onnx": self._onnx, ".safetensors": self._torch}.get(self.path.suffix)
+        if open_ is None:
+            do = "give an .onnx file of `reefcore substrate export`, or a .safetensors checkpoint"
+            raise ReefcoreError("this is no model that decides frames", self.path, do)
+        self._answer, self.about = open_(threads)
+        self.side, self.rows, self.columns = (int(self.about[key]) for key in ("side", "rows", "columns"))
+        if alpha is None and self.about["alpha"] == "":
+            raise ReefcoreError("this model has no operating point", self.path, "give alpha, such as 0.5")
+        self.alpha = float(self.about["alpha"] if alpha is None else alpha)
+        substrate.least(self.alpha)
+        # The first answer takes longer than others: memory is laid out.
+        self.answer(np.zeros((self.rows * self.columns, self.side, self.side, 3), np.uint8))
+
+    def _onnx(self, threads: int):
+        onnxruntime = needs("onnxruntime")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.log_severity_level = 3
+        try:
+            session = onnxruntime.InferenceSession(self.path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its exceptions share no class but this
+            text = " ".join(str(error).split())[:200]
+            raise ReefcoreError(f"this model cannot be opened ({text})", self.path, "export it again") from None
+        about = session.get_modelmeta().custom_metadata_map
+        if not {"classes", "side", "rows", "columns", "alpha"} <= set(about):
+            raise ReefcoreError("this model was not exported here", self.path, "use `reefcore substrate export`")
+
+        def answer(patches: np.ndarray, alpha: np.ndarray) -> list[np.ndarray]:
+            return session.run(None, {"patches": patches, "alpha": alpha})
+
+        return answer, about
+
+    def _torch(self, threads: int):
+        import torch
+
+        from reefcore import fitting
+        from reefcore.substrate.export import Decision
+
+        fitted = fitting.load(self.path)
+        module = Decision(fitted)
+
+        @torch.inference_mode()
+        def answer(patches: np.ndarray, alpha: np.ndarray) -> list[np.ndarray]:
+            before = torch.get_num_threads()
+            torch.set_num_threads(threads)
+            try:
+                return [out.numpy() for out in module(torch.from_numpy(patches), torch.from_numpy(alpha))]
+            finally:
+                torch.set_num_threads(before)
+
+        return answer, about_of(fitted)
+
+    def patches(self, frame) -> np.ndarray:
+        """Cut a frame (a path, bytes of a file, or uint8 (height, width, 3)) into patches; see `grid.read`."""
+        cut = grid.patches if isinstance(frame, np.ndarray) else grid.read
+        return cut(frame, self.side, self.rows, self.columns)
+
+    def answer(self, patches: np.ndarray) -> Answer:
+        """Decide from patches, uint8 (n, side, side, 3): the network and the rule."""
+        label, probability, ratio, coral, deploy = self._answer(patches, np.array(self.alpha, np.float32))
+        return Answer(label, probability, float(ratio), float(coral), bool(deploy))
+
+    def decide(self, frame) -> Answer:
+        """Decide one frame; what it may be, and what is refused, see `patches`."""
+        return self.answer(self.patches(frame))
+
+
+# ------------------------------------------------------------------------------------------------------ where frames come
+
+
+def frames_of(source) -> Iterator[Frame]:
+    """Deliver the frames of a source, one after another.
+
+    Parameters
+    ----------
+    source : path, str or iterable
+        A folder of photos (see `reefcore.images.photos_in`), one photo, a video, an address that FFmpeg opens
+        (``rtsp://...``), a file ``.mjpeg`` or ``-`` (standard input) of JPEGs one after another, as
+        ``ffmpeg -f mjpeg -`` writes; or any iterable of paths or of uint8 arrays (height, width, 3).
+
+    Returns
+    -------
+    iterator of Frame
+        Photos are named by their path in the folder, others by their number from 1. Times are those of the GPS or
+        the camera's clock with its offset (EXIF), or a video's own clock where it says when it began. A part of a
+        video that cannot be decoded is a frame that is an error.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is no such source, or nothing in it; before the first frame.
+    """
+    if not isinstance(source, str | Path):
+        return (_named(item, i) for i, item in enumerate(source, start=1))
+    if str(source) == "-":
+        return _pipe(sys.stdin.buffer, "stdin")
+    if "://" in str(source):
+        return _video(str(source))
+    path = Path(source)
+    if path.is_dir():
+        paths = [photo_path(path, *row, flat=True) for row in photos_in(path).itertuples(index=False)]
+        return (Frame(file.relative_to(path).as_posix(), None, file) for file in paths)
+    if not path.is_file():
+        do = "give a folder of photos, a video, an address, or - for standard input"
+        raise ReefcoreError("there is no such source of frames", source, do)
+    if path.suffix.lower() in ENDINGS:
+        return iter([Frame(path.name, None, path)])
+    return _pipe(open(path, "rb"), path.name) if path.suffix.lower() in (".mjpeg", ".mjpg") else _video(str(path))
+
+
+def _named(item, number: int) -> Frame:
+    return Frame(str(item), None, Path(item)) if isinstance(item, str | Path) else Frame(f"{number:06d}", None, item)
+
+
+def _pipe(stream, name: str) -> Iterator[Frame]:
+    first = next(found := _jpegs(stream), None)
+    if first is None:
+        raise ReefcoreError("there is no JPEG in this stream", name, "write it as `ffmpeg -i ... -f mjpeg -` does")
+
+    def frames() -> Iterator[Frame]:
+        yield Frame(f"{name}#000001", None, first)
+        yield from (Frame(f"{name}#{i:06d}", None, data) for i, data in enumerate(found, start=2))
+
+    return frames()
+
+
+def _jpegs(stream) -> Iterator[bytes]:
+    """Cut a stream into JPEGs by their segments: a thumbnail inside a header is not taken for a frame.
+
+    A JPEG that is cut off ends where the next one begins, and its decoder then says that it ends early.
+    """
+    data = bytearray()
+
+    def has(n: int) -> bool:
+        while len(data) < n:
+            if not (more := stream.read1(_READ)):
+                return False
+            data.extend(more)
+        return True
+
+    while True:
+        while (start := data.find(_SOI)) < 0:
+            del data[: max(len(data) - 1, 0)]
+            if not has(len(data) + 1):
+                return
+        del data[:start]
+        end, at = None, 2
+        while end is None:
+            if not has(at + 2):
+                end = len(data)
+            elif data[at] != 0xFF or data[at + 1] == _SOI[1]:  # no segment begins here: damaged, or the next frame
+                while (end := data.find(_SOI, at)) < 0 and has(len(data) + 1):
+                    pass
+                end = len(data) if end < 0 else end
+            elif data[at + 1] == 0xD9:
+                end = at + 2
+            elif not has(at + 4):
+                end = len(data)
+            else:
+                pixels = data[at + 1] == 0xDA
+                at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+                while pixels and has(at + 2):
+                    if found := _MARKER.search(data, at):
+                        at = found.start()
+                        break
+                    at = max(at, len(data) - 1)
+        yield bytes(data[:end])
+        del data[:end]
+
+
+def _video(address: str) -> Iterator[Frame]:
+    av = needs("av")
+    name = address.rpartition("/")[2] or address
+    try:
+        container = av.open(address)
+        if not container.streams.video:
+            raise ReefcoreError("there is no picture in this file", address, "give a video, or a folder of photos")
+    except av.error.FFmpegError as error:
+        raise ReefcoreError(f"this video cannot be opened ({error.strerror})", address, "check the address") from None
+    began = None
+    try:
+        began = datetime.fromisoformat(container.metadata.get("creation_time", ""))
+    except ValueError:
+        pass
+
+    def frames() -> Iterator[Frame]:
+        number = 0
+        with container:
+            packets = container.demux(video=0)
+            while True:
+                try:
+                    packet = next(packets, None)
+                    if packet is None:
+                        return
+                    pictures = packet.decode()
+                except av.error.FFmpegError as error:
+                    number += 1
+                    problem = ReefcoreError(f"this part of the video cannot be decoded ({error.strerror})", address)
+                    yield Frame(f"{name}#{number:06d}", None, problem)
+                    if not isinstance(error, av.error.InvalidDataError):
+                        return
+                    continue
+                for picture in pictures:
+                    number += 1
+                    known = began is not None and began.tzinfo and picture.time is not None
+                    when = began + timedelta(seconds=picture.time) if known else None
+                    yield Frame(f"{name}#{number:06d}", when, picture.to_ndarray(format="rgb24"))
+
+    return frames()
