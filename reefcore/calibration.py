@@ -12,13 +12,12 @@ import pandas as pd
 
 from reefcore import classes
 from reefcore.errors import ReefcoreError
-from reefcore.metrics import photo_of
+from reefcore.metrics import drawn_sums, photo_of
 from reefcore.review import wilson
 from reefcore.tables import SCORE
 
 CLIP = 1e-12  # a probability below this counts as this where its logarithm is taken
 BINS = 15
-CHUNK = 200  # resamples at once
 LEAST = 50  # answers above a threshold: the accuracy of fewer says little
 OFF = 1e-3  # what the scores of a point may be off one: more is no rounding
 TRAVELS = ["setting", "temperature", "of the test", "ECE as given", "ECE rescaled", "ECE at best"]
@@ -206,10 +205,7 @@ def scores(said: Answers, photos, bins: int = BINS, n: int = 1000, seed: int = 0
     gaps = np.zeros((len(right), place.max() + 1))
     gaps[np.arange(len(right)), place] = confidence - right
     points = np.column_stack([gaps, *losses(said), right, np.ones(len(right))])
-    sums = pd.DataFrame(points).groupby(np.asarray(photos)).sum().to_numpy()
-    rng, k = np.random.default_rng(seed), len(sums)
-    weights = (rng.multinomial(k, np.full(k, 1 / k), min(CHUNK, n - start)) for start in range(0, n, CHUNK))
-    drawn = np.vstack([sums.sum(axis=0), *(w @ sums for w in weights)])
+    drawn = drawn_sums(points, np.asarray(photos), n, seed)
     values = np.column_stack([np.abs(drawn[:, :-4]).sum(axis=1), drawn[:, -4:-1]]) / drawn[:, -1:]
     draws = values[1:] + (values[0] - values[1:].mean(axis=0))
     low, high = np.maximum(np.quantile(draws, [0.025, 0.975], axis=0), 0)

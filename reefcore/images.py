@@ -22,7 +22,7 @@ ENDINGS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
 _BAD = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)  # what PIL raises at damaged files
 
 
-def decode(path: str | Path, side: int | None = None) -> tuple[np.ndarray, bool]:
+def decode(path: str | Path | bytes, side: int | tuple[int, int] | None = None) -> tuple[np.ndarray, bool]:
     """Read a photo as 8-bit RGB, in the pixel order it is stored in (EXIF orientation is not applied).
 
     Alpha is dropped, gray is repeated in three channels, palettes and CMYK are converted, 16-bit gray keeps its high
@@ -30,11 +30,12 @@ def decode(path: str | Path, side: int | None = None) -> tuple[np.ndarray, bool]
 
     Parameters
     ----------
-    path : path
-    side : int, optional
+    path : path, or bytes of a file
+    side : int, or (height, width), optional
         Let the JPEG decoder deliver one pixel per block of 8 x 8, 4 x 4 or 2 x 2, the last ones perhaps incomplete: the
         largest blocks that leave the longer side at least this many pixels. That skips most of its work. Other formats,
-        and photos narrower than a block, are decoded whole.
+        and photos narrower than a block, are decoded whole. Of a height and a width, the fewest eighths of both sides
+        that leave at least these.
 
     Returns
     -------
@@ -48,9 +49,9 @@ def decode(path: str | Path, side: int | None = None) -> tuple[np.ndarray, bool]
     ReefcoreError
         Where the file is missing, no image, or damaged beyond that.
     """
-    path = Path(path)
+    data, path = (path, None) if isinstance(path, bytes) else (None, Path(path))
     try:
-        data = path.read_bytes()
+        data = path.read_bytes() if path else data
         if (pixels := _ordinary_jpeg(data, side)) is not None:
             return pixels, False
         try:
@@ -70,18 +71,22 @@ def decode(path: str | Path, side: int | None = None) -> tuple[np.ndarray, bool]
         raise ReefcoreError(f"this photo cannot be decoded ({error})", path, "export it again") from None
 
 
-def _block(width: int, height: int, side: int | None) -> int:
+def _block(width: int, height: int, side: int | tuple[int, int] | None) -> int:
     """Choose the block of a reduced decode: how many pixels in a line become one."""
+    if isinstance(side, tuple):
+        return max((n for n in (2, 4, 8) if height // n >= side[0] and width // n >= side[1]), default=1)
     return max((n for n in (2, 4, 8) if side and max(width, height) >= n * side and min(width, height) >= n), default=1)
 
 
-def _ordinary_jpeg(data: bytes, side: int | None) -> np.ndarray | None:
+def _ordinary_jpeg(data: bytes, side: int | tuple[int, int] | None) -> np.ndarray | None:
     """Decode a whole JPEG in YCbCr or gray to PIL's own pixels in half its time; None leaves any other file to PIL."""
     if not data.startswith(_START_OF_JPEG):
         return None
     try:
         height, width, colours, _ = simplejpeg.decode_jpeg_header(data)
         if colours in ("YCbCr", "Gray") and height * width <= Image.MAX_IMAGE_PIXELS:
+            if isinstance(side, tuple):  # this decoder also has three eighths, five, ...
+                return simplejpeg.decode_jpeg(data, min_height=min(side[0], height), min_width=min(side[1], width))
             block = _block(width, height, side)
             return simplejpeg.decode_jpeg(data, min_height=-(-height // block), min_width=-(-width // block))
     except ValueError:  # what it minds, PIL may not, or says better
@@ -89,7 +94,7 @@ def _ordinary_jpeg(data: bytes, side: int | None) -> np.ndarray | None:
     return None
 
 
-def _rgb(data: bytes, side: int | None) -> np.ndarray:
+def _rgb(data: bytes, side: int | tuple[int, int] | None) -> np.ndarray:
     """Decode a file's bytes by PIL."""
     with Image.open(io.BytesIO(data)) as image:
         if (block := _block(*image.size, side)) > 1:
@@ -118,8 +123,8 @@ def open_image(path: str | Path) -> np.ndarray:
     return pixels
 
 
-def image_size(path: str | Path) -> tuple[int, int]:
-    """Read width and height of a photo, in pixels as stored, from its header alone.
+def image_size(path: str | Path | bytes) -> tuple[int, int]:
+    """Read width and height of a photo (a path, or the bytes of a file), in pixels as stored, from its header alone.
 
     Raises
     ------
@@ -146,9 +151,10 @@ def camera(path: str | Path) -> str | None:
     return (model if model.lower().startswith(make.lower()) else f"{make} {model}").strip() or None
 
 
-def _header(path: str | Path) -> Image.Image:
+def _header(path: str | Path | bytes) -> Image.Image:
+    data, path = (io.BytesIO(path), None) if isinstance(path, bytes) else (path, path)
     try:
-        return Image.open(path)
+        return Image.open(data)
     except FileNotFoundError:
         raise ReefcoreError("this photo does not exist", path, "check the photo folder and the image names") from None
     except _BAD:

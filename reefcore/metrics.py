@@ -137,18 +137,51 @@ def draws_of(groups: int, n: int, seed: int, at_once: int = CHUNK) -> Iterator[n
         yield rng.multinomial(groups, equal, size=min(at_once, n - start))
 
 
-def _resample(runs: list[tuple], groups, n: int, seed: int, over: str) -> list[pd.DataFrame]:
-    """Draw for several runs on the same points: the same photos are in draw i of each."""
+def _groups(groups, points: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Number the groups of points, and refuse what cannot be drawn from."""
     if n < 1:
         raise ReefcoreError(f"n={n} draws cannot be made", do="choose n of at least 1")
     group, names = pd.factorize(pd.Series(groups), sort=True)
+    if len(group) != points:
+        raise ReefcoreError(f"{len(group)} groups for {points} points", do="give one group per point")
+    if (group < 0).any():
+        raise ReefcoreError("a point has no group", do="give the photo of every point")
+    return group, np.asarray(names)
+
+
+def drawn_sums(values: np.ndarray, groups, n: int, seed: int) -> np.ndarray:
+    """Sum what is counted at each point over draws of whole groups with replacement: a bootstrap of anything additive.
+
+    Parameters
+    ----------
+    values : ndarray, shape (points, k)
+    groups : array-like, shape (points,)
+        The photo (or source) of each point.
+    n : int
+        Draws.
+    seed : int
+
+    Returns
+    -------
+    ndarray, shape (1 + n, k)
+        First the sums as they are, then those of the draws, each of as many groups as there are.
+
+    Raises
+    ------
+    ReefcoreError
+        Where `n` is below 1, or a point has no group.
+    """
+    group, names = _groups(groups, len(values), n)
+    sums = pd.DataFrame(np.asarray(values, "float64")).groupby(group).sum().to_numpy()
+    return np.vstack([sums.sum(axis=0), *(weights @ sums for weights in draws_of(len(names), n, seed))])
+
+
+def _resample(runs: list[tuple], groups, n: int, seed: int, over: str) -> list[pd.DataFrame]:
+    """Draw for several runs on the same points: the same photos are in draw i of each."""
     counts = []
     for y_true, y_pred in runs:
         true, pred, classes = _codes(y_true, y_pred)
-        if len(group) != len(true):
-            raise ReefcoreError(f"{len(group)} groups for {len(true)} points", do="give one group per point")
-        if (group < 0).any():
-            raise ReefcoreError("a point has no group", do="give the photo of every point")
+        group, names = _groups(groups, len(true), n)
         size = len(classes)
         shape = (size * size, len(names))
         counts.append((size, sparse.coo_array((np.ones(len(true)), (true * size + pred, group)), shape=shape).tocsr()))
@@ -178,7 +211,7 @@ def bootstrap(
         nothing about others.
     """
     values = score(y_true, y_pred, over)
-    low, high = _interval(resample(y_true, y_pred, groups, n, seed, over), level)
+    low, high = interval(resample(y_true, y_pred, groups, n, seed, over), level)
     if pd.Series(groups).nunique() < 2:
         low, high = low * np.nan, high * np.nan
     names = list(values)
@@ -187,7 +220,8 @@ def bootstrap(
     )
 
 
-def _interval(draws, level: float):
+def interval(draws: pd.DataFrame, level: float) -> tuple[pd.Series, pd.Series]:
+    """Take the percentile interval of draws: its ends, per column."""
     if not 0 < level < 1:
         raise ReefcoreError(f"level={level} is not a coverage", do="choose a level between 0 and 1, such as 0.95")
     return draws.quantile((1 - level) / 2), draws.quantile((1 + level) / 2)
@@ -255,7 +289,7 @@ def paired(
     drawn = np.column_stack([draw[metric] for draw in draws])
     gaps = pd.DataFrame(drawn[:, first] - drawn[:, second])
     value, spread = values[first] - values[second], gaps.std().to_numpy()
-    low, high = _interval(gaps, level)
+    low, high = interval(gaps, level)
     steps = np.divide(value, spread, out=np.zeros_like(value), where=spread > 0)
     p = 2 * stats.norm.sf(np.abs(steps))
     order = np.argsort(p, kind="stable")

@@ -32,6 +32,8 @@ RANKS = ("species", "genus", "family", "order", "other")
 HARD_CORALS = ("hard coral", "hard corals")  # what broad_category says of one, in any case
 SCORE = "score:"  # a predictions table has one column `score:CLASS` per class
 KNOWN = "known:"  # and may have `known:NAME`, a number that is higher the surer a point's class is a known one
+SUBSTRATES = ("No-Deploy", "Coral", "Deploy")  # substrates of a patch, as the authors' code counts them: 0, 1, 2
+GRID = (4, 7)  # rows and columns of patches over a frame
 IDENTITY = ["source", "image", "row", "column", "label_raw"]
 
 

@@ -40,6 +40,7 @@ metrics
 cover
 comparison
 ranking classes calibration cost few_shot open_set zero_shot
+substrate
 audit
 figures
 profiles
@@ -64,7 +65,7 @@ TABLES_ONLY = [
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
-TABLES_ONLY += ["few_shot", "open_set", "zero_shot"]
+TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "substrate.grid", "substrate.decision"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

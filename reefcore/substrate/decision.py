@@ -1,0 +1,1 @@
+"""How a frame is decided: the alpha curve, what a mistake costs, and a rule that looks where patches lie."""

@@ -1,0 +1,161 @@
+"""The patches of a frame: a grid that covers every pixel, and one crop of one size in each of its cells.
+
+The authors' grid has 4 rows and 7 columns (`reefcore.tables.GRID`) over frames of 5312 x 3040 pixels. Here a frame may
+have any size, and nothing is random: the same frame has the same patches, in training and afterwards.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from reefcore.errors import ReefcoreError
+from reefcore.images import decode, image_size
+from reefcore.tables import GRID
+
+
+def cells(height: int, width: int, rows: int = GRID[0], columns: int = GRID[1]) -> np.ndarray:
+    """Divide a frame into near-equal cells, as ``numpy.array_split`` does: every pixel lies in exactly one.
+
+    Parameters
+    ----------
+    height, width : int
+        Of the frame, in pixels; in this order.
+    rows, columns : int
+        Of the grid, at least 1.
+
+    Returns
+    -------
+    ndarray of int64, shape (rows * columns, 4)
+        Top, left, bottom and right of each cell in pixels, bottom and right excluded; row by row from the top left.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the frame has fewer pixels than the grid has rows or columns.
+    """
+    if rows < 1 or columns < 1:
+        raise ReefcoreError(f"a grid of {rows} x {columns} has no cell", do="ask for at least one row and one column")
+    if height < rows or width < columns:
+        raise ReefcoreError(
+            f"a frame {width} pixels wide and {height} high is smaller than the grid of {columns} columns and "
+            f"{rows} rows",
+            do="give frames as the camera takes them, no thumbnails",
+        )
+    down, right = (
+        np.arange(n + 1) * (size // n) + np.minimum(np.arange(n + 1), size % n)
+        for size, n in ((height, rows), (width, columns))
+    )
+    row, column = (place.ravel() for place in np.indices((rows, columns)))
+    return np.stack([down[row], right[column], down[row + 1], right[column + 1]], axis=1)
+
+
+def crops(height: int, width: int, rows: int = GRID[0], columns: int = GRID[1]) -> np.ndarray:
+    """Give the crop in the middle of each cell: floor(height / rows) x floor(width / columns) pixels, all alike.
+
+    A cell is at most one pixel larger than its crop; of an odd pixel, the last row or column is left out.
+
+    Returns
+    -------
+    ndarray of int64, shape (rows * columns, 4)
+        See `cells`, also for parameters and errors.
+    """
+    inside = cells(height, width, rows, columns)
+    size = np.array([height // rows, width // columns])
+    inside[:, :2] += (inside[:, 2:] - inside[:, :2] - size) // 2
+    inside[:, 2:] = inside[:, :2] + size
+    return inside
+
+
+def patches(frame: np.ndarray, side: int, rows: int = GRID[0], columns: int = GRID[1]) -> np.ndarray:
+    """Cut a frame into the patches a classifier sees.
+
+    Parameters
+    ----------
+    frame : ndarray of uint8, shape (height, width, 3)
+    side : int
+        Of a patch, in pixels: each crop is resized to side x side, its aspect not kept (bicubic, antialiased where it
+        becomes smaller; the authors: 256).
+    rows, columns : int
+        Of the grid.
+
+    Returns
+    -------
+    ndarray of uint8, shape (rows * columns, side, side, 3)
+        Row by row from the top left.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the frame is no such array, or smaller than the grid, or `side` below 1.
+    """
+    frame = np.asarray(frame)
+    if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
+        what = f"a frame of {frame.dtype}, shape {frame.shape}, has no patches"
+        raise ReefcoreError(what, do="give 8-bit RGB pixels, (height, width, 3)")
+    return _cut(frame, frame.shape[:2], side, rows, columns)
+
+
+def read(source: str | Path | bytes, side: int, rows: int = GRID[0], columns: int = GRID[1]) -> np.ndarray:
+    """Read the patches of a frame from its file, letting the JPEG decoder leave out what a patch would not show.
+
+    The decoder delivers the fewest eighths of the frame that leave every crop at least `side` pixels, and crops are cut
+    there where they lie in the whole frame, to a fraction of a pixel. Levels differ from those of `patches` by one or
+    two of 255 in the mean.
+
+    Parameters
+    ----------
+    source : path, or bytes of a file
+    side, rows, columns : see `patches`
+
+    Returns
+    -------
+    ndarray of uint8, shape (rows * columns, side, side, 3)
+
+    Raises
+    ------
+    ReefcoreError
+        Where the file is missing, no image, ends early (half a frame is not to be decided on), or the frame is smaller
+        than the grid.
+    """
+    width, height = image_size(source)
+    where = None if isinstance(source, bytes) else source
+    try:
+        cells(height, width, rows, columns)
+    except ReefcoreError as error:
+        raise ReefcoreError(error.what, where, error.do) from None
+    # Of H rows at least ceil(H * side / crop) are to be left: then a crop has at least `side` of them.
+    least = (-(-height * side // (height // rows)), -(-width * side // (width // columns)))
+    pixels, truncated = decode(source, least)
+    if truncated:
+        raise ReefcoreError("this frame ends early", where, "copy it from the camera again")
+    return _cut(pixels, (height, width), side, rows, columns)
+
+
+def portrait(height: int, width: int) -> str | None:
+    """Say of a frame that is higher than wide that it is most likely turned; None of any other.
+
+    It is cut like any other frame, but its cells are then narrow, and its rows are not the camera's.
+    """
+    if height <= width:
+        return None
+    return (
+        f"A frame is {width} pixels wide and {height} high, most likely stored turned: "
+        "its grid is cut across what the camera took as rows."
+    )
+
+
+def _cut(pixels: np.ndarray, size: tuple[int, int], side: int, rows: int, columns: int) -> np.ndarray:
+    """Cut the crops of a frame of that (height, width) out of its pixels, of which a decoder may have left fewer."""
+    if side < 1:
+        raise ReefcoreError(f"a patch of {side} pixels cannot be cut", do="ask for a side of at least 1")
+    boxes = crops(*size, rows, columns) * (np.array(pixels.shape[:2] * 2) / np.array(size * 2))
+    outer = np.column_stack([np.floor(boxes[:, :2]), np.ceil(boxes[:, 2:])]).astype(int)
+    out = np.empty((len(boxes), side, side, 3), np.uint8)
+    for i, ((top, left, bottom, right), (t, le, b, r)) in enumerate(zip(boxes, outer.tolist(), strict=True)):
+        crop = Image.fromarray(pixels[t:b, le:r])  # cut first: a resize of the whole would look beyond the box
+        box = (left - le, top - t, right - le, bottom - t)
+        out[i] = crop.resize((side, side), Image.Resampling.BICUBIC, box)
+    return out
