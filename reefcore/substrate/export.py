@@ -7,6 +7,7 @@ normalisation is inside too, and alpha is an input, so that a boat's program nee
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import tempfile
@@ -93,25 +94,22 @@ def write(fitted: Fitted, path: str | Path, alpha: float | None = None) -> Path:
         Where alpha lies outside [0, 1], the classes are not the substrates, or the extra ``realtime`` is missing.
     """
     onnx = stream.needs("onnx")
-    stream.needs("onnxscript")
     if Path(path).suffix != ".onnx":
         raise ReefcoreError("an exported model is an ONNX file", path, "end its name in .onnx")
     about = stream.about_of(fitted, alpha)
-    example = torch.zeros((2, about["side"], about["side"], 3), dtype=torch.uint8)
+    example, parts = torch.zeros((2, about["side"], about["side"], 3), dtype=torch.uint8), io.BytesIO()
     with _quiet():
-        program = torch.onnx.export(
+        torch.onnx.export(
             Decision(fitted),
             (example, torch.tensor(0.5)),
-            dynamo=True,
-            dynamic_shapes=({0: torch.export.Dim("n")}, None),
+            parts,
+            dynamo=False,  # torch's newer exporter takes ten times as long for the same graph
+            dynamic_axes={name: {0: "n"} for name in ("patches", "class", "probability")},
             input_names=INPUTS,
             output_names=OUTPUTS,
             opset_version=OPSET,
-            verbose=False,
         )
-    model = program.model_proto
-    for node in [*model.graph.node, *(node for function in model.functions for node in function.node)]:
-        del node.metadata_props[:]  # the exporter's stack traces: paths of this machine
+    model = onnx.load_from_string(parts.getvalue())
     return _save(onnx, model, path, about | {"precision": "float32"})
 
 
@@ -172,7 +170,7 @@ def quantise(path: str | Path, output: str | Path, patches: np.ndarray) -> Path:
 
     if not len(patches):
         raise ReefcoreError("there is no patch to calibrate on", path, "give patches of training or validation frames")
-    batches = [{"patches": part, "alpha": np.float32(0.5)} for part in np.array_split(patches, -(-len(patches) // 28))]
+    batches = [{"patches": part, "alpha": np.array(0.5, np.float32)} for part in np.array_split(patches, -(-len(patches) // 28))]
     turn = iter(batches)
 
     class Reader(quantization.CalibrationDataReader):
@@ -200,7 +198,7 @@ def quantise(path: str | Path, output: str | Path, patches: np.ndarray) -> Path:
 def tail(path: str | Path) -> bytes:
     """Cut the decision out of an exported model, from the logits to the outputs: what its own time is measured on."""
     onnx = stream.needs("onnx")
-    model = onnx.load(path)
+    model = onnx.shape_inference.infer_shapes(onnx.load(path))
     logits = next(node.input[0] for node in model.graph.node if node.op_type == "Softmax")
     return onnx.utils.Extractor(model).extract_model([logits, "alpha"], list(OUTPUTS)).SerializeToString()
 

@@ -6,6 +6,7 @@ about the time of the slowest of them, not the sum. Nothing heavy is imported be
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import importlib
@@ -29,7 +30,7 @@ from reefcore import substrate
 from reefcore.errors import ReefcoreError
 from reefcore.files import write_json
 from reefcore.images import ENDINGS, image_size, photo_path, photos_in
-from reefcore.substrate import grid, tracks
+from reefcore.substrate import grid
 from reefcore.tables import GRID, SUBSTRATES
 
 logger = logging.getLogger(__name__)
@@ -329,3 +330,260 @@ def _video(address: str) -> Iterator[Frame]:
                     yield Frame(f"{name}#{number:06d}", when, picture.to_ndarray(format="rgb24"))
 
     return frames()
+
+
+# ---------------------------------------------------------------------------------------------------------- what is done
+
+
+def run(
+    source, model: str | Path | Runner, output: str | Path, alpha: float | None = None, threads: int = 1, *,
+    live: bool = False, rate: float | None = None, most: int | None = None,
+) -> dict:  # fmt: skip
+    """Decide the frames of a source and write each decision as soon as it is made.
+
+    The CSV has a line per frame: ``frame``, ``time`` (of the frame, UTC, where it is known), ``decided_at`` (UTC),
+    ``classes`` (a letter per patch, row by row: N No-Deploy, C Coral, D Deploy), ``ratio`` and ``coral`` (shares of
+    patches), ``deploy`` (true, false), ``seconds`` (from when the frame was there to its decision) and ``problem``. A
+    frame that cannot be decoded, that ends early or is smaller than the grid has a problem and no decision; one higher
+    than wide has both. What model, alpha and grid they are of is in ``<output>.json``.
+
+    A run that was interrupted goes on: photos and frames of a video that are in the file are not done again, and a last
+    line that is not whole is. Frames of pipes, cameras and live runs have no lasting names: they are added.
+
+    Parameters
+    ----------
+    source : see `frames_of`
+    model, alpha, threads : see `Runner`
+    output : path
+        Of the CSV.
+    live : bool
+        Frames come whether or not the last one is decided: the newest is taken, and others that wait are dropped and
+        counted. Otherwise every frame is decided, and the source waits.
+    rate : float, optional
+        With `live`, frames per second at which the source is played: photos and videos need it, cameras do not.
+    most : int, optional
+        Stop after this many frames have come.
+
+    Returns
+    -------
+    dict
+        ``output``, ``alpha``, ``frames`` (with a line, now), ``deployments``, ``problems`` (without a decision),
+        ``portrait`` (higher than wide), ``dropped``, ``earlier`` (in the file before), ``seconds``, and per decided
+        frame ``frames_per_second``, ``cut_s`` (decoding and cutting), ``network_s`` and ``latency_s`` (medians).
+
+    Raises
+    ------
+    ReefcoreError
+        As `frames_of` and `Runner` do, or where the output is of another model, alpha or grid, or of another program.
+    """
+    kept = isinstance(source, str | Path) and str(source) != "-" and "://" not in str(source)
+    if rate is not None and (not live or not rate > 0):
+        raise ReefcoreError(f"a rate of {rate} frames per second", do="give one above 0, and only for a live run")
+    if live and rate is None and kept:
+        raise ReefcoreError("these frames do not come by themselves", source, "say at which rate a live run plays them")
+    frames = frames_of(source)
+    runner = model if isinstance(model, Runner) else Runner(model, alpha, threads)
+    output, began, dropped = Path(output), time.perf_counter(), [0]
+    done = _earlier(output, runner)
+    if kept and not live:
+        frames = (frame for frame in frames if frame.name not in done)
+    elif done:  # their numbers begin again: go on after the last one
+        frames = (frame._replace(name=f"{frame.name}@{len(done)}") for frame in frames)
+    came = _ahead(_arrive(frames, rate, most), 1 if live else AHEAD, dropped if live else None)
+    rows, spent = [], []
+    with open(output, "a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        try:
+            for frame, at, patches, cut_s, problem in _ahead((_ready(runner, *item) for item in came), 1):
+                start, answer = time.perf_counter(), None
+                if patches is not None:
+                    answer = runner.answer(patches)
+                    spent.append((cut_s, time.perf_counter() - start, time.perf_counter() - at))
+                writer.writerow(_row(frame, answer, time.perf_counter() - at, problem))
+                file.flush()  # a run that is killed loses the frame in hand, no more
+                rows.append((answer is not None, answer is not None and answer.deploy, bool(problem)))
+        except KeyboardInterrupt:
+            if not live:  # a live run has no other end
+                raise
+    seconds = time.perf_counter() - began
+    decided, deployments, problems = (sum(column) for column in zip(*rows, strict=True)) if rows else (0, 0, 0)
+    cut_s, network_s, latency_s = np.median(spent, axis=0).tolist() if spent else (None, None, None)
+    return {
+        "output": str(output), "alpha": runner.alpha, "frames": len(rows), "deployments": deployments,
+        "problems": len(rows) - decided, "portrait": problems - (len(rows) - decided), "dropped": dropped[0],
+        "earlier": len(done), "seconds": seconds, "frames_per_second": decided / seconds,
+        "cut_s": cut_s, "network_s": network_s, "latency_s": latency_s,
+    }  # fmt: skip
+
+
+def read(path: str | Path) -> pd.DataFrame:
+    """Read the decisions that `run` wrote; a last line that is not whole is left out.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `run`, ``time`` and ``decided_at`` as datetime64[us, UTC], ``deploy`` as boolean (missing where
+        there is a problem).
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8")
+        table = pd.read_csv(io.StringIO(text[: text.rfind("\n") + 1]), dtype="str", keep_default_na=False)
+        if list(table) != COLUMNS:
+            raise ValueError("other columns")
+        numbers = {name: pd.to_numeric(table[name].replace("", None)).astype(float) for name in ("ratio", "coral", "seconds")}
+        times = {name: pd.to_datetime(table[name].replace("", None), utc=True, format="ISO8601") for name in COLUMNS[1:3]}
+    except FileNotFoundError:
+        raise ReefcoreError("there are no such decisions", path, "check the path") from None
+    except (OSError, ValueError) as error:
+        raise ReefcoreError(f"these are no decisions of `reefcore substrate run` ({error})", path) from None
+    times = {name: values.astype("datetime64[us, UTC]") for name, values in times.items()}
+    deploy = table["deploy"].map({"true": True, "false": False}).astype("boolean")
+    return table.assign(**numbers, **times, deploy=deploy)
+
+
+def timings(model: str | Path, frames: Iterable[Path], threads: Iterable[int] = (1, 2), repeats: int = 3) -> pd.DataFrame:
+    """Measure how the parts of a decision share the time of a frame, one part after another.
+
+    Parameters
+    ----------
+    model : path
+        An exported model.
+    frames : iterable of path
+    threads : iterable of int
+        Of the network; decoding and cutting have one in any case.
+    repeats : int
+        Each frame is done so often, in turns, and its shortest time counts, so that other work of the machine disturbs
+        less.
+
+    Returns
+    -------
+    DataFrame
+        ``threads``, ``part`` (``decode``, ``grid``, ``network``, ``decision``), ``seconds`` (per frame, mean over the
+        frames), ``share`` (of all four).
+    """
+    import onnxruntime
+
+    from reefcore.substrate.export import tail
+
+    frames, rows = list(frames), []
+    for n in threads:
+        runner, options = Runner(model, 0.5, n), onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = n, 3
+        rule = onnxruntime.InferenceSession(tail(model), options, providers=["CPUExecutionProvider"])
+        name, logits = rule.get_inputs()[0].name, np.zeros((runner.rows * runner.columns, len(SUBSTRATES)), np.float32)
+        given = {name: logits, "alpha": np.array(0.5, np.float32)}
+        taken = np.full((len(frames), 4), np.inf)
+        for _ in range(repeats):
+            for i, frame in enumerate(frames):
+                clock = [time.perf_counter()]
+                pixels, size = grid.decoded(frame, runner.side, runner.rows, runner.columns)
+                clock.append(time.perf_counter())
+                patches = grid.cut(pixels, size, runner.side, runner.rows, runner.columns)
+                clock.append(time.perf_counter())
+                runner.answer(patches)
+                clock.append(time.perf_counter())
+                rule.run(None, given)
+                clock.append(time.perf_counter())
+                taken[i] = np.minimum(taken[i], np.diff(clock))
+        decode_s, cut_s, whole_s, rule_s = taken.mean(axis=0)
+        parts = {"decode": decode_s, "grid": cut_s, "network": whole_s - rule_s, "decision": rule_s}
+        total = sum(parts.values())
+        rows += [(n, part, seconds, seconds / total) for part, seconds in parts.items()]
+    return pd.DataFrame(rows, columns=["threads", "part", "seconds", "share"])
+
+
+def _arrive(frames: Iterator[Frame], rate: float | None, most: int | None) -> Iterator[tuple[Frame, float]]:
+    """Say when each frame was there; at a rate, each comes at its time."""
+    began = time.perf_counter()
+    for i, frame in enumerate(frames):
+        if i == most:
+            return
+        if rate:
+            time.sleep(max(began + i / rate - time.perf_counter(), 0))
+        yield frame, time.perf_counter()
+
+
+def _ready(runner: Runner, frame: Frame, at: float) -> tuple:
+    """Decode and cut a frame, or say why that cannot be."""
+    start, patches, problem = time.perf_counter(), None, ""
+    try:
+        if isinstance(frame.what, ReefcoreError):
+            raise frame.what
+        size = frame.what.shape[1::-1] if isinstance(frame.what, np.ndarray) else image_size(frame.what)
+        patches = runner.patches(frame.what)
+        problem = grid.portrait(*size[::-1]) or ""
+    except ReefcoreError as error:
+        problem = error.what
+    return frame, at, patches, time.perf_counter() - start, problem
+
+
+def _row(frame: Frame, answer: Answer | None, seconds: float, problem: str) -> list[str]:
+    when = frame.time.astimezone(UTC).isoformat(timespec="milliseconds") if frame.time else ""
+    row = [frame.name, when, datetime.now(UTC).isoformat(timespec="milliseconds")]
+    if answer is None:
+        row += [""] * 4
+    else:
+        row += ["".join(LETTERS[answer.classes]), f"{answer.ratio:.6g}", f"{answer.coral:.6g}", str(answer.deploy).lower()]
+    return [*row, f"{seconds:.4f}", problem]
+
+
+def _earlier(output: Path, runner: Runner) -> set[str]:
+    """Prepare the file for more lines, and say which frames it has."""
+    with open(runner.path, "rb") as file:
+        model = hashlib.file_digest(file, "sha256").hexdigest()
+    mine = {"model": model, "alpha": runner.alpha, "rows": runner.rows, "columns": runner.columns}
+    beside = output.with_name(f"{output.name}.json")
+    if not output.exists():
+        write_json(mine | {key: runner.about[key] for key in ("run", "notice")}, beside)
+        output.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
+        return set()
+    do = "name another file, or remove this one"
+    try:
+        theirs = json.loads(beside.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise ReefcoreError("this file is there already, and not known to be of this model", output, do) from None
+    if other := [key for key in mine if theirs.get(key) != mine[key]]:
+        was = f"{other[0]} {theirs.get(other[0])}" if other[0] != "model" else "another model"
+        raise ReefcoreError(f"this file holds decisions of {was}", output, do)
+    whole = output.read_bytes()
+    with open(output, "r+b") as file:
+        file.truncate(whole.rfind(b"\n") + 1)  # the line that a killed run was writing
+    return set(read(output)["frame"])
+
+
+def _ahead(items: Iterator, size: int, dropped: list[int] | None = None) -> Iterator:
+    """Run an iterator in a thread of its own, so many items ahead; with a count to add to, older items are dropped."""
+    waiting: queue.Queue = queue.Queue(size)
+    over, end = threading.Event(), object()
+
+    def put(item, last: bool = False) -> None:
+        while not over.is_set():
+            try:
+                return waiting.put(item, timeout=0.1 if last or dropped is None else 0)
+            except queue.Full:
+                if dropped is not None and not last:
+                    with contextlib.suppress(queue.Empty):
+                        waiting.get_nowait()
+                        dropped[0] += 1
+
+    def work() -> None:
+        try:
+            for item in items:
+                put((item, None))
+                if over.is_set():
+                    return
+            put((end, None), last=True)
+        except BaseException as error:  # is raised where the items are used
+            put((end, error), last=True)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        while True:
+            item, error = waiting.get()
+            if error is not None:
+                raise error
+            if item is end:
+                return
+            yield item
+    finally:
+        over.set()
