@@ -323,7 +323,7 @@ def _recipes_list(options) -> None:
     from reefcore import recipes
 
     rows = []
-    for name in recipes.names():
+    for name in recipes.names() + recipes.names("substrate"):
         full, sample = recipes.load(name, "full"), recipes.load(name, "sample")
         rows.append(
             {"name": name, "row": full.row, "tables": full.tables, "schemes": full.schemes}
@@ -335,7 +335,7 @@ def _recipes_list(options) -> None:
     lines = [("name", "row", "tables", "schemes", "full", "sample")]
     lines += [[",".join(map(str, v)) if isinstance(v, tuple) else v for v in row.values()] for row in rows]
     for line in lines:
-        print("".join(f"{text:{width}}" for text, width in zip(line, (21, 29, 13, 13, 46, 0), strict=True)))
+        print("".join(f"{text:{width}}" for text, width in zip(line, (29, 29, 13, 13, 46, 0), strict=True)))
 
 
 def _recipes_show(options) -> None:

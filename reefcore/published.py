@@ -182,3 +182,22 @@ def few_shot_later() -> pd.DataFrame:
     found = pd.read_csv(share("data", "published", "few_shot_later.csv"))
     found.insert(5, "published", found.pop("macro_recall_pct") / 100)
     return found
+
+
+def substrate() -> pd.DataFrame:
+    """Return the four headline figures of the reef substrate paper (Raine et al. 2025, arXiv 2509.01019).
+
+    Nothing else of that paper is known here: no per-class table, no alpha, no figure of observers.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by ``name`` (deployment_accuracy, patch_accuracy, frames_per_second, sites): ``value`` (percentages as
+        fractions in [0, 1]), ``unit``, ``printed`` (as a person reads it), ``what`` and ``where``.
+    """
+    found = pd.read_csv(share("data", "published", "substrate.csv")).set_index("name")
+    percent = found["unit"] == "percent"
+    printed = found["value"].map("{:g}".format) + percent.map({True: " %", False: ""})
+    found.insert(2, "printed", printed)
+    found["value"] = found["value"].where(~percent, found["value"] / 100)
+    return found.assign(unit=found["unit"].mask(percent, "fraction"))

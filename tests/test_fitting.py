@@ -353,6 +353,46 @@ def test_rare_classes_are_repeated_each_epoch_anew():
     assert not np.array_equal(first, second)
 
 
+def test_the_inverse_sampler_draws_every_class_equally_often():
+    y = np.repeat([0, 1, 3], [4000, 900, 100])
+    first, second = (fitting._epoch(y, small(sampler="inverse"), 0, epoch) for epoch in (1, 2))
+    assert len(first) == len(y) and not np.array_equal(first, second)
+    shares = np.bincount(y[first], minlength=4) / len(y)
+    assert np.allclose(shares, [1 / 3, 1 / 3, 0, 1 / 3], atol=0.03)  # four standard errors
+    assert len(set(first[y[first] == 3])) == 100 and len(set(first)) < 3000  # with replacement
+
+
+def test_the_plateau_halves_after_four_epochs_without_a_better_value_down_to_its_floor():
+    assert fitting.plateau([], 1e-4) == fitting.plateau([0.5, 0.4, 0.5, 0.3], 1e-4) == 1e-4
+    assert fitting.plateau([0.5] * 5, 1e-4) == 5e-5 and fitting.plateau([0.5] * 9, 1e-4) == 3e-5
+    assert fitting.plateau([0.5] * 40, 1e-4) == 3e-5 and fitting.plateau([0.5] * 9, 1e-5) == 1e-5
+    assert fitting.plateau([0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 0.2], 1e-4) == 1e-4
+
+
+def test_a_resumed_training_has_the_learning_rates_of_one_that_was_not_interrupted(tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "PATIENCE", 0)
+    recipe = small("resnet101", schedule="plateau", epochs=8, warmup_epochs=0, sampler="inverse", loss="ce")
+    whole = fit(recipe, n=32, val=4)
+    saved = fitting._Progress.save
+
+    def stop(progress, *rest):
+        saved(progress, *rest)
+        if progress.epoch == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting._Progress, "save", stop)
+    with pytest.raises(KeyboardInterrupt):
+        fit(recipe, n=32, val=4, resume=tmp_path / "resume")
+    monkeypatch.undo()
+    monkeypatch.setattr(fitting, "PATIENCE", 0)
+    gone_on = fit(recipe, n=32, val=4, resume=tmp_path / "resume")
+    assert gone_on.save(tmp_path / "gone_on").read_bytes() == whole.save(tmp_path / "whole").read_bytes()
+    lr = whole.history["lr"].to_numpy()
+    assert lr[0] == recipe.lr and lr[4] < lr[0] and lr[-1] < lr[4]  # lowered before the stop, and after it
+    with pytest.raises(ReefcoreError, match="the schedule plateau of resnet101 waits for validation patches"):
+        fit(recipe, val=0)
+
+
 def test_patches_of_another_size_are_resized():
     recipe = small(epochs=1, warmup_epochs=0)
     large = patches.ArrayPatches(stripes(labels(24), 48), [str(i) for i in range(24)])

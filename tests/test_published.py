@@ -72,3 +72,15 @@ def test_review_filters_beside_the_paper():
         ["after step 1", "reviewed"],
         ["after step 2", "reviewed"],
     ]
+
+
+def test_the_substrate_paper_has_four_known_figures():
+    found = published.substrate()
+    values = {
+        "deployment_accuracy": pytest.approx(0.778),
+        "patch_accuracy": pytest.approx(0.891),
+        "frames_per_second": 5.5,
+        "sites": 5,
+    }
+    assert found["value"].to_dict() == values
+    assert found["printed"].tolist() == ["77.8 %", "89.1 %", "5.5", "5"]
