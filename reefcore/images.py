@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import struct
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -163,7 +164,8 @@ def exif(path: str | Path) -> tuple[dict, dict, dict]:
     ReefcoreError
         Where the file is missing or no image, or its header is damaged.
     """
-    with _header(path) as image:
+    # Of parts of a damaged header, which it leaves out, PIL warns.
+    with warnings.catch_warnings(action="ignore"), _header(path) as image:
         if image.format not in ("JPEG", "MPO", "TIFF"):
             return {}, {}, {}
         try:

@@ -17,6 +17,7 @@ from reefcore.figures.open_set import known_unknown, risk_coverage
 from reefcore.figures.results import class_weights, forest, learning, matrices, results_table
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
+from reefcore.figures.tracks import repeats, survey_sites, track_map
 from reefcore.figures.tree import taxon_tree
 from reefcore.figures.zero_shot import answers, prompt_sets
 
@@ -42,6 +43,7 @@ __all__ = [
     "pair_agreement",
     "photo_sheet",
     "prompt_sets",
+    "repeats",
     "resolution_scatter",
     "results_table",
     "risk_coverage",
@@ -52,5 +54,7 @@ __all__ = [
     "source_densities",
     "source_funnel",
     "source_map",
+    "survey_sites",
     "taxon_tree",
+    "track_map",
 ]

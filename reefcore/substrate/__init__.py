@@ -51,8 +51,8 @@ def score(y_true, y_pred) -> dict[str, float]:
     >>> score(["Deploy", "Deploy", "Coral"], ["Deploy", "Coral", "Coral"])["accuracy"]
     0.6666666666666666
     """
-    true, pred = _codes(y_true, y_pred)
-    cells = _confusion(true, pred).sum(axis=0)
+    true, pred = coded(y_true, y_pred)
+    cells = confusion_cells(true, pred).sum(axis=0)
     f1 = dict(zip(SUBSTRATES, _rates(cells)["f1"].tolist(), strict=True))
     hits = sum(int(cells[code, code]) for code in range(OTHER))
     return {"macro_f1": sum(f1[name] for name in CARD) / len(CARD), "accuracy": hits / len(true)}
@@ -86,11 +86,11 @@ def per_class(y_true, y_pred, frames, n: int = 1000, seed: int = 0, level: float
     ReefcoreError
         As `score`, or where frames do not go with the patches, or `n` or `level` is out of its range.
     """
-    true, pred = _codes(y_true, y_pred)
-    cells = _confusion(true, pred).reshape(len(true), -1)
-    described = _described(metrics.drawn_sums(cells, frames, n, seed))
-    low, high = metrics.interval(described.iloc[1:], level)
-    table = pd.DataFrame({"value": described.iloc[0], "ci_low": low, "ci_high": high})
+    true, pred = coded(y_true, y_pred)
+    cells = confusion_cells(true, pred).reshape(len(true), -1)
+    found = described(metrics.drawn_sums(cells, frames, n, seed))
+    low, high = metrics.interval(found.iloc[1:], level)
+    table = pd.DataFrame({"value": found.iloc[0], "ci_low": low, "ci_high": high})
     if pd.Series(frames).nunique() < 2:
         table[["ci_low", "ci_high"]] = np.nan
     table.index = table.index.set_names(["class", "metric"])
@@ -159,7 +159,8 @@ def least(alpha: float, patches: int = 28) -> int:
     return int((np.arange(patches + 1) / patches <= value).sum())
 
 
-def _codes(y_true, y_pred) -> tuple[np.ndarray, np.ndarray]:
+def coded(y_true, y_pred) -> tuple[np.ndarray, np.ndarray]:
+    """Give the authors' codes of labels; a label that is no substrate has `OTHER`, and a warning in the log."""
     given = [pd.Series(list(labels), dtype="object") for labels in (y_true, y_pred)]
     if len(given[0]) != len(given[1]):
         what = f"{len(given[0])} true substrates but {len(given[1])} predicted ones"
@@ -172,7 +173,7 @@ def _codes(y_true, y_pred) -> tuple[np.ndarray, np.ndarray]:
     return tuple(labels.map(code).fillna(OTHER).to_numpy("int64") for labels in given)
 
 
-def _confusion(true: np.ndarray, pred: np.ndarray) -> np.ndarray:
+def confusion_cells(true: np.ndarray, pred: np.ndarray) -> np.ndarray:
     """Put each patch in its cell: (patches, truth, prediction), the last of both being what is no substrate."""
     cells = np.zeros((len(true), OTHER + 1, OTHER + 1), np.float64)
     cells[np.arange(len(true)), true, pred] = 1
@@ -190,7 +191,7 @@ def _rates(cells: np.ndarray) -> dict[str, np.ndarray]:
     return {"precision": precision, "recall": recall, "f1": ratio(2 * precision * recall, precision + recall)}
 
 
-def _described(sums: np.ndarray) -> pd.DataFrame:
+def described(sums: np.ndarray) -> pd.DataFrame:
     """Turn confusions (draws, cells) into the metrics of `per_class`: a column (class, metric) of each."""
     cells = sums.reshape(len(sums), OTHER + 1, OTHER + 1)
     rates, support = _rates(cells), cells.sum(-1)[:, :OTHER]

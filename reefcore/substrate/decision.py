@@ -1,1 +1,580 @@
-"""How a frame is decided: the alpha curve, what a mistake costs, and a rule that looks where patches lie."""
+"""How a frame is decided: the alpha curve, what a mistake costs, and a rule that looks where the patches lie.
+
+A device is dropped where the share of Deploy patches is above alpha, strictly. Alpha is chosen on validation frames and
+tried on test frames. Published: 77.8 % of the decisions right (Raine et al. 2025, arXiv 2509.01019), at an alpha that
+is not known; the authors' code has 0.5, 0.6 and 0.7. Intervals resample whole frames, or whole survey sequences, for
+neighbouring frames show much the same seabed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from reefcore import substrate
+from reefcore.errors import ReefcoreError
+from reefcore.metrics import drawn_sums, interval
+from reefcore.tables import GRID, SCORE, SUBSTRATES
+
+logger = logging.getLogger(__name__)
+
+ALPHAS = (0.5, 0.6, 0.7)  # of the authors' code
+KEY = ["run_id", "part", "frame"]
+CRITERIA = ("accuracy", "f1", "cost")
+BANDS = ("left", "middle", "right")
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)  # C of the second rule's logistic regression
+CUTS = np.round(np.linspace(0.05, 0.95, 91), 2)  # thresholds of its probability
+UNITS = {"turbidity": "NTU", "depth": "m", "altitude": "m"}
+PATCHES = GRID[0] * GRID[1]
+
+
+def shares(patches: pd.DataFrame, frames: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Count, for each frame of each run, the patches that were predicted to be Deploy and Coral.
+
+    Parameters
+    ----------
+    patches : DataFrame
+        Patch predictions: ``run_id``, ``part``, ``frame``, ``row``, ``column``, ``y_pred``.
+    frames : DataFrame, optional
+        ``frame``, ``sequence`` and the expert's ``label`` (Deploy, No-Deploy).
+
+    Returns
+    -------
+    DataFrame
+        ``run_id``, ``part``, ``frame``, ``n`` (patches), ``deploy``, ``coral`` (shares in [0, 1]), sorted. With
+        `frames` also ``sequence`` and ``truth`` (bool: the expert would deploy); frames without a label are left out,
+        and the log says how many.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a column is missing, a prediction is no substrate, a patch stands twice, or a frame is not in `frames`.
+    """
+    _has(patches, [*KEY, "row", "column", "y_pred"], "patch predictions")
+    if not len(patches):
+        raise ReefcoreError("there are no patch predictions", do="run a classifier over the frames first")
+    if (strange := ~patches["y_pred"].isin(SUBSTRATES)).any():
+        what = f"{str(patches['y_pred'][strange].iloc[0])!r} is no substrate of a patch"
+        raise ReefcoreError(what, do=f"predict one of {', '.join(SUBSTRATES)}")
+    if (again := patches.duplicated([*KEY, "row", "column"])).any():
+        row = patches[again].iloc[0]
+        what = f"row {row['row']}, column {row['column']} of frame {row['frame']} stands twice in run {row['run_id']}"
+        raise ReefcoreError(what, do="give one prediction per patch; keep one split of the patches")
+    said = patches["y_pred"]
+    table = patches[KEY].assign(n=1, deploy=said.eq("Deploy"), coral=said.eq("Coral")).groupby(KEY, sort=True)
+    table = table.agg(n=("n", "size"), deploy=("deploy", "mean"), coral=("coral", "mean")).reset_index()
+    return table if frames is None else _labelled(table, frames)
+
+
+def _labelled(table: pd.DataFrame, frames: pd.DataFrame) -> pd.DataFrame:
+    _has(frames, ["frame", "sequence", "label"], "frames")
+    known = frames.drop_duplicates("frame").set_index("frame")
+    if (stray := ~table["frame"].isin(known.index)).any():
+        what = f"{stray.sum()} predicted frames are not in the table of frames, such as {table['frame'][stray].iloc[0]}"
+        raise ReefcoreError(what, do="give the table of the frames that were predicted")
+    label = table["frame"].map(known["label"])
+    if (wrong := label.notna() & ~label.isin(["Deploy", "No-Deploy"])).any():
+        what = f"frame {table['frame'][wrong].iloc[0]} is labelled {label[wrong].iloc[0]}"
+        raise ReefcoreError(what, do="label frames Deploy or No-Deploy")
+    if label.isna().any():
+        logger.warning("%d of %d frames have no label and are left out.", label.isna().sum(), len(label))
+    table = table.assign(sequence=table["frame"].map(known["sequence"]), truth=label == "Deploy")
+    return table[label.notna()].reset_index(drop=True)
+
+
+def steps(patches: int = PATCHES) -> np.ndarray:
+    """List the alphas at which a decision may change: every k / patches from 0 to 1, and those of the authors' code."""
+    return np.unique([*np.arange(patches + 1) / patches, *ALPHAS])
+
+
+def curve(ratio, truth, groups=None, alphas=None, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Measure the decisions at every alpha.
+
+    Parameters
+    ----------
+    ratio : array-like of float, shape (frames,)
+        Share of Deploy patches of each frame.
+    truth : array-like of bool, shape (frames,)
+        Whether the expert would deploy.
+    groups : array-like, shape (frames,), optional
+        What is resampled as a whole, such as the sequence of each frame; by default each frame for itself.
+    alphas : array-like of float, optional
+        By default `steps` of 28 patches.
+    n, seed : int
+        Draws of the bootstrap, and their seed.
+
+    Returns
+    -------
+    DataFrame
+        ``alpha``, ``metric``, ``value``, ``ci_low``, ``ci_high`` (95 %), ``deployed`` (share of frames with a yes).
+        ``precision`` and ``recall`` are of Deploy, ``f1`` is their harmonic mean, ``accuracy`` is over all frames.
+        Precision is NaN where nothing is deployed, and the interval is of the draws that have one; that of a single
+        group is NaN.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is no frame, lengths differ, or a ratio or an alpha is outside [0, 1].
+    """
+    ratio, truth, groups = _checked(ratio, truth, groups)
+    alphas = steps() if alphas is None else np.asarray(alphas, "float64")
+    for alpha in alphas:
+        substrate.least(alpha)
+    sums = _sums(ratio[:, None] > alphas, truth, groups, n, seed)
+    parts = []
+    for metric, values in _rates(sums).items():
+        table = _intervals(values, groups).assign(alpha=alphas, metric=metric)
+        parts.append(table.assign(deployed=sums[0, :, :2].sum(-1) / len(ratio)))
+    return pd.concat(parts, ignore_index=True)[["alpha", "metric", "value", "ci_low", "ci_high", "deployed"]]
+
+
+def operating_point(
+    ratio, truth, criterion: str = "accuracy", patches: int = PATCHES, wrong: float = 1.0, missed: float = 1.0
+) -> dict[str, float]:
+    """Choose alpha. Give it validation frames: on test frames it would be chosen for the very frames it is tried on.
+
+    Alphas between two neighbouring k / patches decide alike; the one half-way is returned, which no rounding can move
+    across a step. Of alphas that are equally good the one nearest 0.5 is taken, and of two as near the higher.
+
+    Parameters
+    ----------
+    ratio, truth : see `curve`
+    criterion : {'accuracy', 'f1', 'cost'}
+        What is best: the highest accuracy or F1 of Deploy, or the least ``wrong x deployed wrongly + missed x missed``.
+    patches : int
+        Of a frame.
+    wrong, missed : float
+        Costs, see `cost`.
+
+    Returns
+    -------
+    dict
+        ``alpha`` (1 where never deploying is best), ``least`` (patches for a yes), ``value`` (of the criterion; cost is
+        per frame), ``frames``.
+
+    Raises
+    ------
+    ReefcoreError
+        As `curve`, or where the criterion is none of these or a cost is negative.
+    """
+    ratio, truth, _ = _checked(ratio, truth, None)
+    if criterion not in CRITERIA:
+        raise ReefcoreError(f"{criterion!r} is no criterion for alpha", do=f"choose one of {', '.join(CRITERIA)}")
+    alphas = _candidates(patches)
+    sums = _outcomes(ratio[:, None] > alphas, truth).sum(axis=0)[None]
+    value = -_cost(sums, wrong, missed) if criterion == "cost" else _rates(sums)[criterion]
+    best = _best(np.nan_to_num(value, nan=-np.inf), alphas)[0]
+    result = {"alpha": float(alphas[best]), "least": substrate.least(alphas[best], patches)}
+    return result | {"value": float(abs(value[0, best])), "frames": len(ratio)}
+
+
+def cost(
+    ratio, truth, wrong: float, missed: float, groups=None, patches: int = PATCHES, n: int = 1000, seed: int = 0
+) -> pd.DataFrame:
+    """Say what the decisions cost at every alpha.
+
+    Parameters
+    ----------
+    ratio, truth, groups, n, seed : see `curve`
+    wrong : float
+        Cost of deploying where the expert would not: a device is lost on unsuitable ground. Any unit, at least 0.
+    missed : float
+        Cost of passing over a place where the expert would deploy, in the same unit.
+    patches : int
+        Of a frame.
+
+    Returns
+    -------
+    DataFrame
+        One row per alpha that decides differently, the last (1) never deploying: ``alpha``, ``least`` (patches for a
+        yes), ``cost`` (per frame), ``ci_low``, ``ci_high`` and ``chosen``, the share of draws in which it is cheapest.
+
+    Raises
+    ------
+    ReefcoreError
+        As `curve`, or where a cost is negative.
+    """
+    ratio, truth, groups = _checked(ratio, truth, groups)
+    alphas = _candidates(patches)
+    costs = _cost(_sums(ratio[:, None] > alphas, truth, groups, n, seed), wrong, missed)
+    table = _intervals(costs, groups).rename(columns={"value": "cost"})
+    chosen = np.bincount(_best(-costs[1:], alphas), minlength=len(alphas)) / n
+    least = [substrate.least(alpha, patches) for alpha in alphas]
+    return table.assign(alpha=alphas, least=least, chosen=chosen)[
+        ["alpha", "least", "cost", "ci_low", "ci_high", "chosen"]
+    ]
+
+
+def cheapest(
+    ratio,
+    truth,
+    prices=(1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16),
+    groups=None,
+    patches: int = PATCHES,
+    n: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Find the cheapest alpha by how many missed deployments a wrong one is worth, and how sure it is.
+
+    Returns
+    -------
+    DataFrame
+        ``wrong_per_missed`` (`prices`), ``alpha``, ``ci_low``, ``ci_high`` (percentiles of the cheapest alpha over the
+        draws), ``least``, ``cost`` and ``never`` (cost of never deploying), both per frame, a missed one costing 1.
+
+    See Also
+    --------
+    cost : for the parameters and errors.
+    """
+    ratio, truth, groups = _checked(ratio, truth, groups)
+    alphas, lines = _candidates(patches), []
+    sums = _sums(ratio[:, None] > alphas, truth, groups, n, seed)
+    for price in prices:
+        costs = _cost(sums, price, 1)
+        best = _best(-costs, alphas)
+        low, high = np.quantile(alphas[best[1:]], [0.025, 0.975]) if groups.nunique() > 1 else (np.nan, np.nan)
+        least = substrate.least(alphas[best[0]], patches)
+        lines.append((price, alphas[best[0]], low, high, least, costs[0, best[0]], truth.mean()))
+    return pd.DataFrame(lines, columns=["wrong_per_missed", "alpha", "ci_low", "ci_high", "least", "cost", "never"])
+
+
+def features(patches: pd.DataFrame, grid: tuple[int, int] = GRID) -> pd.DataFrame:
+    """Summarise where a frame has Deploy and Coral: the mean probabilities by row and by band of columns.
+
+    Parameters
+    ----------
+    patches : DataFrame
+        Patch predictions with ``score:Deploy`` and ``score:Coral``.
+    grid : (rows, columns)
+
+    Returns
+    -------
+    DataFrame
+        ``run_id``, ``part``, ``frame``, sorted, then ``Deploy, row 0`` ... ``Deploy, left`` ... and the same of Coral.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a column is missing, a score is, or a frame lacks a row or a band of the grid.
+    """
+    scores = [SCORE + name for name in ("Deploy", "Coral")]
+    _has(patches, [*KEY, "row", "column", *scores], "patch predictions")
+    row = "row " + patches["row"].astype("int64").astype("str")
+    parts = []
+    for score in scores:
+        for place in (row, _band(patches["column"].to_numpy(), grid[1])):
+            table = patches.pivot_table(score, KEY, np.asarray(place), aggfunc="mean")
+            parts.append(table.add_prefix(f"{score.removeprefix(SCORE)}, "))
+    table = pd.concat(parts, axis=1)[_names(grid)] if len(patches) else pd.DataFrame(columns=_names(grid))
+    if (gaps := table.isna().any(axis=1)).any():
+        what = f"frame {table.index[gaps][0][-1]} lacks patches, or scores of them"
+        raise ReefcoreError(what, do=f"predict all patches of the grid of {grid[0]} x {grid[1]}")
+    return table.reset_index()
+
+
+class Rule(NamedTuple):
+    """The second rule: deploy where the model's probability is above the threshold."""
+
+    model: object
+    threshold: float
+    strength: float
+    grid: tuple[int, int]
+
+    def probability(self, table: pd.DataFrame) -> np.ndarray:
+        """Give each frame of `features` its probability that the expert would deploy."""
+        return self.model.predict_proba(table[_names(self.grid)].to_numpy())[:, 1]
+
+    def decide(self, table: pd.DataFrame) -> np.ndarray:
+        """Decide each frame of `features`: ndarray of bool."""
+        return self.probability(table) > self.threshold
+
+    def weights(self) -> dict[str, pd.DataFrame]:
+        """Say how far a patch at each place of the grid moves the decision, for Deploy and for Coral.
+
+        The change of the log odds where the patch's probability goes from 0 to 1 and all others stay.
+        """
+        rows, columns = self.grid
+        scaler, linear = self.model[0], self.model[1]
+        slope = pd.Series(linear.coef_[0] / scaler.scale_, _names(self.grid))
+        bands = pd.Series(_band(np.arange(columns), columns))
+        width = bands.map(bands.value_counts())
+        return {
+            name: pd.DataFrame(
+                [
+                    [
+                        slope[f"{name}, row {row}"] / columns + slope[f"{name}, {band}"] / (rows * wide)
+                        for band, wide in zip(bands, width, strict=True)
+                    ]
+                    for row in range(rows)
+                ],
+                index=[f"row {row}" for row in range(rows)],
+            )
+            for name in ("Deploy", "Coral")
+        }
+
+
+def second_rule(table: pd.DataFrame, truth, groups, grid: tuple[int, int] = GRID) -> Rule:
+    """Learn a rule from where the classifier sees what: a logistic regression on `features` of validation frames.
+
+    Not of the frames that the classifier was trained on: there its probabilities are surer than they are anywhere else.
+    The strength of the regularisation (least log loss) and the threshold (most accurate, and of equals the nearest 0.5)
+    are chosen by answers for groups that were left out; where there is one group only, for five stretches of frames.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `features`, one row per validation frame.
+    truth : array-like of bool, shape (frames,)
+    groups : array-like, shape (frames,)
+        The sequence of each frame.
+    grid : (rows, columns)
+
+    Raises
+    ------
+    ReefcoreError
+        Where lengths differ, or no validation frame, or every one, is a place to deploy.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    x = table[_names(grid)].to_numpy("float64")
+    _, truth, groups = _checked(np.zeros(len(x)), truth, groups)
+    fold = groups.to_numpy() if groups.nunique() > 1 else np.arange(len(x)) * 5 // len(x)
+    if truth.all() or not truth.any():
+        what = f"all {len(truth)} validation frames have one decision, so no rule can be learnt"
+        raise ReefcoreError(what, do="validate on frames of both kinds")
+
+    def model(strength: float):
+        return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=5000))
+
+    best = (np.inf, None, None)
+    for strength in STRENGTHS:
+        p = np.full(len(x), truth.mean())
+        for left in range(fold.max() + 1):
+            out = fold == left
+            if len(set(truth[~out])) == 2:  # else there is nothing to learn, and the share of all stands
+                p[out] = model(strength).fit(x[~out], truth[~out]).predict_proba(x[out])[:, 1]
+        loss = -np.log(np.clip(np.where(truth, p, 1 - p), 1e-12, 1)).mean()
+        best = min(best, (loss, strength, p), key=lambda tried: tried[0])
+    right = ((best[2][:, None] > CUTS) == truth[:, None]).mean(axis=0)
+    threshold = float(CUTS[_best(right[None], CUTS)[0]])
+    return Rule(model(best[1]).fit(x, truth), threshold, best[1], grid)
+
+
+def compare(first, second, truth, groups=None, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Compare two decisions on the same frames, which are resampled together.
+
+    Parameters
+    ----------
+    first, second, truth : array-like of bool, shape (frames,)
+    groups, n, seed : see `curve`
+
+    Returns
+    -------
+    DataFrame
+        ``metric`` (see `curve`), ``first``, ``second``, ``value`` (second minus first), ``ci_low``, ``ci_high``, and
+        ``better``, the share of draws in which the second is better, draws without a difference counting half.
+    """
+    given = np.column_stack([np.asarray(first, bool), np.asarray(second, bool)])
+    _, truth, groups = _checked(np.zeros(len(given)), truth, groups)
+    parts = []
+    for metric, values in _rates(_sums(given, truth, groups, n, seed)).items():
+        gap = values[:, 1:] - values[:, :1]
+        better = pd.Series((np.sign(gap[1:, 0]) + 1) / 2).mean() if groups.nunique() > 1 else np.nan
+        table = _intervals(gap, groups)
+        parts.append(table.assign(metric=metric, first=values[0, 0], second=values[0, 1], better=better))
+    columns = ["metric", "first", "second", "value", "ci_low", "ci_high", "better"]
+    return pd.concat(parts, ignore_index=True)[columns]
+
+
+def strata(
+    patches: pd.DataFrame,
+    frames: pd.DataFrame,
+    alpha: float,
+    by=("turbidity", "depth"),
+    parts: int = 2,
+    edges: dict | None = None,
+    groups: str = "frame",
+    n: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Measure patches and decisions in clear and in turbid water, in shallow and in deep.
+
+    Parameters
+    ----------
+    patches : DataFrame
+        Patch predictions of one run and one part, with ``y_true``.
+    frames : DataFrame
+        ``frame``, ``sequence``, ``label`` and the columns of `by`.
+    alpha : float
+    by : sequence of str
+        Columns of `frames`.
+    parts : int
+        Strata of about equally many frames.
+    edges : dict, optional
+        Column -> inner edges of its strata, instead; a value at an edge belongs to the stratum below.
+    groups : {'frame', 'sequence'}
+        What is resampled as a whole.
+    n, seed : int
+
+    Returns
+    -------
+    DataFrame
+        ``by``, ``stratum`` (such as ``0.4 to 1.2 NTU``; ``unknown`` where the column is empty; ``difference``: the
+        highest minus the lowest), ``frames``, ``classes`` (substrates among its true labels: one that is absent counts
+        0 in macro F1), ``metric``, ``value``, ``ci_low``, ``ci_high``.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there are several runs or parts, a column is missing, or no frame has a value.
+    """
+    _has(patches, ["y_true"], "patch predictions")
+    _has(frames, list(by), "frames")
+    if len(patches[["run_id", "part"]].drop_duplicates()) > 1:
+        raise ReefcoreError("strata are of one run and one part of the frames", do="choose one of each")
+    table = shares(patches, frames)
+    patches = patches[patches["frame"].isin(table["frame"])]
+    true, pred = substrate.coded(patches["y_true"], patches["y_pred"])
+    cells = substrate.confusion_cells(true, pred).reshape(len(true), -1)
+    cells = pd.DataFrame(cells).groupby(patches["frame"].to_numpy()).sum().loc[table["frame"]].to_numpy()
+    size = cells.shape[1]
+    counted = np.column_stack([cells, _outcomes(table[["deploy"]].to_numpy() > alpha, table["truth"].to_numpy())[:, 0]])
+    lines = []
+    for column in by:
+        value = table["frame"].map(frames.drop_duplicates("frame").set_index("frame")[column])
+        place, names = _cut(value, column, parts, (edges or {}).get(column))
+        inside = place[:, None] == np.arange(len(names))
+        values = (inside[:, :, None] * counted[:, None, :]).reshape(len(table), -1)
+        sums = drawn_sums(values, table[groups], n, seed).reshape(1 + n, len(names), -1)
+        described = [_described(sums[:, s], size) for s in range(len(names))]
+        last = len(names) - 1 - (names[-1] == "unknown")
+        fewest = min((0, last), key=lambda s: table[groups][place == s].nunique())
+        if last:
+            described.append(described[last] - described[0])
+        for s, (name, draws) in enumerate(zip([*names, "difference"], described, strict=False)):
+            told = {"by": column, "stratum": name, "frames": 0, "classes": 0}
+            if s < len(names):
+                kinds = sums[0, s, :size].reshape(len(SUBSTRATES) + 1, -1).sum(-1)[:-1]
+                told |= {"frames": int(inside[:, s].sum()), "classes": int((kinds > 0).sum())}
+            held = (place == s) if s < len(names) else (place == fewest)
+            rows = _intervals(draws.to_numpy(), table[groups][held])
+            lines.append(rows.assign(metric=draws.columns, **told))
+    columns = ["by", "stratum", "frames", "classes", "metric", "value", "ci_low", "ci_high"]
+    return pd.concat(lines, ignore_index=True)[columns]
+
+
+def _described(sums: np.ndarray, cells: int) -> pd.DataFrame:
+    """Turn the counts of one stratum (draws, cells and outcomes) into metrics of patches and of decisions."""
+    with np.errstate(invalid="ignore"):
+        patch = substrate.described(sums[:, :cells])
+    told = {f"patch {name.replace('_', ' ')}": patch["all", name] for name in ("macro_f1", "accuracy")}
+    empty = sums[:, cells:].sum(axis=1) == 0
+    told["patch macro f1"] = told["patch macro f1"].mask(empty)
+    rates = _rates(sums[:, None, cells:])
+    return pd.DataFrame(told | {f"frame {name}": rates[name][:, 0] for name in ("accuracy", "precision", "recall")})
+
+
+def _cut(value: pd.Series, column: str, parts: int, inner) -> tuple[np.ndarray, list[str]]:
+    """Number the stratum of each frame, and name the strata."""
+    if value.isna().all():
+        raise ReefcoreError(f"no frame has a value of {column}", do="fill the column, or leave it out")
+    inner = np.unique(value.quantile(np.arange(1, parts) / parts) if inner is None else inner)
+    place = np.searchsorted(inner, value, side="left")  # NaN is put last
+    place = np.where(value.isna(), -1, place)
+    used = np.unique(place[place >= 0])
+    unit = UNITS.get(column, "")
+    spans = [value[place == s].agg(["min", "max"]) for s in used]
+    names = [f"{low:.1f} to {high:.1f} {unit}".strip() for low, high in spans]
+    place = np.where(place < 0, len(used), np.searchsorted(used, place))
+    return place, [*names, "unknown"] if value.isna().any() else names
+
+
+def _has(table: pd.DataFrame, columns: list[str], what: str) -> None:
+    if missing := [name for name in columns if name not in table]:
+        raise ReefcoreError(f"the table of {what} lacks {', '.join(missing)}", do="add what is missing")
+
+
+def _names(grid: tuple[int, int]) -> list[str]:
+    places = [*(f"row {row}" for row in range(grid[0])), *BANDS]
+    return [f"{name}, {place}" for name in ("Deploy", "Coral") for place in places]
+
+
+def _band(column: np.ndarray, columns: int) -> np.ndarray:
+    """Name the third of the frame that the middle of each column lies in: of seven, two, three and two."""
+    return np.array(BANDS)[((2 * np.asarray(column, "int64") + 1) * len(BANDS)) // (2 * columns)]
+
+
+def _checked(ratio, truth, groups) -> tuple[np.ndarray, np.ndarray, pd.Series]:
+    """Return ratios, truths, and groups numbered from 0; refuse what cannot be measured."""
+    ratio, truth = np.asarray(ratio, "float64"), np.asarray(truth)
+    if not len(ratio):
+        raise ReefcoreError("there is no frame to decide", do="check that this part of the survey has labelled frames")
+    if truth.dtype != bool or truth.shape != ratio.shape:
+        what = (
+            f"{len(ratio)} frames need as many decisions of an expert, true or false, not {truth.dtype} {truth.shape}"
+        )
+        raise ReefcoreError(what, do="give label == 'Deploy' of each frame")
+    if not ((ratio >= 0) & (ratio <= 1)).all():
+        raise ReefcoreError("a share of Deploy patches is outside 0 to 1", do="divide by the patches of the frame")
+    groups = pd.Series(np.arange(len(ratio)) if groups is None else pd.factorize(np.asarray(groups), sort=True)[0])
+    if len(groups) != len(ratio):
+        raise ReefcoreError(f"{len(groups)} groups for {len(ratio)} frames", do="give one group per frame")
+    return ratio, truth, groups
+
+
+def _candidates(patches: int) -> np.ndarray:
+    """List one alpha for each way to decide: half-way between the steps, and 1, which never deploys."""
+    return np.append(np.round((np.arange(patches) + 0.5) / patches, 4), 1.0)
+
+
+def _outcomes(yes: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Put each decision in its cell: (frames, alphas, 4), right and wrong deployments, missed ones, right refusals."""
+    truth = truth[:, None]
+    return np.stack([yes & truth, yes & ~truth, ~yes & truth, ~yes & ~truth], axis=-1).astype("float64")
+
+
+def _sums(yes: np.ndarray, truth: np.ndarray, groups: pd.Series, n: int, seed: int) -> np.ndarray:
+    """Count outcomes as they are and in each draw: (1 + n, alphas, 4)."""
+    return drawn_sums(_outcomes(yes, truth).reshape(len(truth), -1), groups, n, seed).reshape(1 + n, -1, 4)
+
+
+def _rates(sums: np.ndarray) -> dict[str, np.ndarray]:
+    """Give the metrics of decisions from outcomes (..., 4); NaN where there is nothing to divide by."""
+    right, wrong, missed, refused = np.moveaxis(sums, -1, 0)
+
+    def ratio(top, bottom):
+        return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
+
+    return {
+        "precision": ratio(right, right + wrong),
+        "recall": ratio(right, right + missed),
+        "accuracy": ratio(right + refused, right + wrong + missed + refused),
+        "f1": ratio(2 * right, 2 * right + wrong + missed),
+    }
+
+
+def _cost(sums: np.ndarray, wrong: float, missed: float) -> np.ndarray:
+    if not (wrong >= 0 and missed >= 0 and np.isfinite(wrong + missed)):
+        what = f"a wrong deployment that costs {wrong:g} and a missed one that costs {missed:g} cannot be weighed"
+        raise ReefcoreError(what, do="give costs of at least 0")
+    return (wrong * sums[..., 1] + missed * sums[..., 2]) / sums.sum(-1)
+
+
+def _best(values: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+    """Find the best alpha of each row: of equals the nearest 0.5, and of two as near the higher."""
+    order = np.lexsort([-alphas, np.round(np.abs(alphas - 0.5), 6)])
+    return order[np.argmax(np.round(values[:, order], 12), axis=1)]
+
+
+def _intervals(values: np.ndarray, groups) -> pd.DataFrame:
+    """Make ``value``, ``ci_low``, ``ci_high`` of each column: the first row is the value, the others are draws."""
+    low, high = interval(pd.DataFrame(values[1:]), 0.95)
+    table = pd.DataFrame({"value": values[0], "ci_low": low.to_numpy(), "ci_high": high.to_numpy()})
+    if pd.Series(groups).nunique() < 2:
+        table[["ci_low", "ci_high"]] = np.nan
+    return table

@@ -137,7 +137,7 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
     table[["latitude", "longitude"]] = checked[["latitude", "longitude"]]
     problem = table["problem"].where(unlocated | (checked["problem"] == ""), checked["problem"])
     table["how"] = pd.Series(pd.NA, index=table.index, dtype="str").mask(table["latitude"].notna(), "exif")
-    table = table.assign(time=table["time"].astype(UTC), problem=problem.astype("str"))
+    table = table.assign(time=pd.to_datetime(table["time"], utc=True).astype(UTC), problem=problem.astype("str"))
     return table[["frame", "time", "latitude", "longitude", "how", "problem"]]
 
 
