@@ -74,7 +74,7 @@ def test_a_folder_is_decided_in_order_as_the_rule_says(runner, folder, tmp_path)
     assert report["problems"] == report["dropped"] == report["earlier"] == 0
 
 
-def test_what_cannot_be_decided_is_a_row_with_a_problem_and_not_an_end(runner, folder, tmp_path, caplog):
+def test_what_cannot_be_decided_is_a_row_with_a_problem_and_not_an_end(runner, folder, tmp_path):
     (folder / "s0" / "1.jpg").write_bytes(b"no photo")
     whole = (folder / "s0" / "2.jpg").read_bytes()
     (folder / "s0" / "2.jpg").write_bytes(whole[: len(whole) // 2])
@@ -162,7 +162,7 @@ def test_jpegs_in_a_pipe_are_told_apart_by_their_segments(tmp_path, monkeypatch,
         def read1(self, n=-1):
             return super().read1(61)
 
-    assert list(stream._jpegs(Slow(data))) == [good[0], good[1] , cut, good[2], cut]
+    assert list(stream._jpegs(Slow(data))) == [good[0], good[1], cut, good[2], cut]
     assert list(stream._jpegs(io.BytesIO(data))) == list(stream._jpegs(Slow(data)))
     monkeypatch.setattr(stream.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
     report = stream.run("-", runner, tmp_path / "pipe.csv")

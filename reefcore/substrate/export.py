@@ -170,7 +170,10 @@ def quantise(path: str | Path, output: str | Path, patches: np.ndarray) -> Path:
 
     if not len(patches):
         raise ReefcoreError("there is no patch to calibrate on", path, "give patches of training or validation frames")
-    batches = [{"patches": part, "alpha": np.array(0.5, np.float32)} for part in np.array_split(patches, -(-len(patches) // 28))]
+    batches = [
+        {"patches": part, "alpha": np.array(0.5, np.float32)}
+        for part in np.array_split(patches, -(-len(patches) // 28))
+    ]
     turn = iter(batches)
 
     class Reader(quantization.CalibrationDataReader):

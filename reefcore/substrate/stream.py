@@ -1,7 +1,7 @@
 """Frames as they come, decided one by one: from a folder, a video, a camera's address or a pipe, into a CSV.
 
-Three things run at the same time: what delivers frames, what decodes and cuts them, and the network. So a frame costs
-about the time of the slowest of them, not the sum. Nothing heavy is imported before it is needed.
+What delivers frames, what decodes and cuts them, and the network run at the same time: where there are cores for them, a
+frame costs the time of the network, not the sum. Nothing heavy is imported before it is needed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,14 +31,14 @@ from reefcore import substrate
 from reefcore.errors import ReefcoreError
 from reefcore.files import write_json
 from reefcore.images import ENDINGS, image_size, photo_path, photos_in
-from reefcore.substrate import grid
+from reefcore.substrate import grid, tracks
 from reefcore.tables import GRID, SUBSTRATES
 
 logger = logging.getLogger(__name__)
 
 COLUMNS = ["frame", "time", "decided_at", "classes", "ratio", "coral", "deploy", "seconds", "problem"]
 LETTERS = np.array([name[0] for name in SUBSTRATES])  # of the column `classes`: N, C, D
-AHEAD = 2  # frames made ready before the network asks for them
+CUTTERS = 2  # threads that decode and cut: one takes about as long for a large photo as the network for its patches
 _SOI = b"\xff\xd8"
 _MARKER = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")  # what ends the pixels of a JPEG: no escape, no restart
 _READ = 1 << 18
@@ -336,9 +337,14 @@ def _video(address: str) -> Iterator[Frame]:
 
 
 def run(
-    source, model: str | Path | Runner, output: str | Path, alpha: float | None = None, threads: int = 1, *,
-    live: bool = False, rate: float | None = None, most: int | None = None,
-) -> dict:  # fmt: skip
+    source,
+    model: str | Path | Runner,
+    output: str | Path,
+    alpha: float | None = None,
+    threads: int = 1,
+    live: bool = False,
+    rate: float | None = None,
+) -> dict:
     """Decide the frames of a source and write each decision as soon as it is made.
 
     The CSV has a line per frame: ``frame``, ``time`` (of the frame, UTC, where it is known), ``decided_at`` (UTC),
@@ -361,15 +367,14 @@ def run(
         counted. Otherwise every frame is decided, and the source waits.
     rate : float, optional
         With `live`, frames per second at which the source is played: photos and videos need it, cameras do not.
-    most : int, optional
-        Stop after this many frames have come.
 
     Returns
     -------
     dict
         ``output``, ``alpha``, ``frames`` (with a line, now), ``deployments``, ``problems`` (without a decision),
-        ``portrait`` (higher than wide), ``dropped``, ``earlier`` (in the file before), ``seconds``, and per decided
-        frame ``frames_per_second``, ``cut_s`` (decoding and cutting), ``network_s`` and ``latency_s`` (medians).
+        ``portrait`` (higher than wide), ``dropped``, ``earlier`` (in the file before), ``seconds``,
+        ``frames_per_second`` (decided), and medians per decided frame: ``cut_s`` (decoding and cutting), ``network_s``
+        and ``latency_s``.
 
     Raises
     ------
@@ -377,43 +382,41 @@ def run(
         As `frames_of` and `Runner` do, or where the output is of another model, alpha or grid, or of another program.
     """
     kept = isinstance(source, str | Path) and str(source) != "-" and "://" not in str(source)
-    if rate is not None and (not live or not rate > 0):
-        raise ReefcoreError(f"a rate of {rate} frames per second", do="give one above 0, and only for a live run")
+    if rate is not None and not (live and rate > 0):
+        raise ReefcoreError(f"a rate of {rate:g} frames per second", do="give one above 0, and only for a live run")
     if live and rate is None and kept:
         raise ReefcoreError("these frames do not come by themselves", source, "say at which rate a live run plays them")
     frames = frames_of(source)
     runner = model if isinstance(model, Runner) else Runner(model, alpha, threads)
-    output, began, dropped = Path(output), time.perf_counter(), [0]
-    done = _earlier(output, runner)
+    done = _earlier(Path(output), runner)
     if kept and not live:
         frames = (frame for frame in frames if frame.name not in done)
-    elif done:  # their numbers begin again: go on after the last one
+    elif done:  # their numbers begin again
         frames = (frame._replace(name=f"{frame.name}@{len(done)}") for frame in frames)
-    came = _ahead(_arrive(frames, rate, most), 1 if live else AHEAD, dropped if live else None)
-    rows, spent = [], []
-    with open(output, "a", newline="", encoding="utf-8") as file:
+    began, dropped, rows = time.perf_counter(), [0], []
+    came = _ahead(_arriving(frames, rate), 1 if live else CUTTERS, dropped if live else None)
+    with open(output, "a", newline="", encoding="utf-8") as file, ThreadPoolExecutor(CUTTERS) as pool:
         writer = csv.writer(file)
         try:
-            for frame, at, patches, cut_s, problem in _ahead((_ready(runner, *item) for item in came), 1):
-                start, answer = time.perf_counter(), None
-                if patches is not None:
-                    answer = runner.answer(patches)
-                    spent.append((cut_s, time.perf_counter() - start, time.perf_counter() - at))
-                writer.writerow(_row(frame, answer, time.perf_counter() - at, problem))
+            for ready in _ahead((pool.submit(_cut, runner, *item) for item in came), 1):
+                name, when, at, patches, cut_s, problem = ready.result()
+                start = time.perf_counter()
+                answer = None if patches is None else runner.answer(patches)
+                end = time.perf_counter()
+                writer.writerow([name, *_columns(when, answer), f"{end - at:.4f}", problem])
                 file.flush()  # a run that is killed loses the frame in hand, no more
-                rows.append((answer is not None, answer is not None and answer.deploy, bool(problem)))
+                took = (np.nan,) * 3 if answer is None else (cut_s, end - start, end - at)
+                rows.append((answer is not None, bool(problem), answer is not None and answer.deploy, *took))
         except KeyboardInterrupt:
-            if not live:  # a live run has no other end
+            if not live:  # which has no other end
                 raise
     seconds = time.perf_counter() - began
-    decided, deployments, problems = (sum(column) for column in zip(*rows, strict=True)) if rows else (0, 0, 0)
-    cut_s, network_s, latency_s = np.median(spent, axis=0).tolist() if spent else (None, None, None)
-    return {
-        "output": str(output), "alpha": runner.alpha, "frames": len(rows), "deployments": deployments,
-        "problems": len(rows) - decided, "portrait": problems - (len(rows) - decided), "dropped": dropped[0],
-        "earlier": len(done), "seconds": seconds, "frames_per_second": decided / seconds,
-        "cut_s": cut_s, "network_s": network_s, "latency_s": latency_s,
-    }  # fmt: skip
+    made = pd.DataFrame(rows, columns=["decided", "problem", "deploy", "cut_s", "network_s", "latency_s"])
+    said = {"output": str(output), "alpha": runner.alpha, "frames": len(made), "deployments": int(made["deploy"].sum())}
+    said |= {"problems": int((~made["decided"]).sum()), "portrait": int((made["decided"] & made["problem"]).sum())}
+    said |= {"dropped": dropped[0], "earlier": len(done), "seconds": seconds}
+    medians = made[["cut_s", "network_s", "latency_s"]].median().to_dict()
+    return said | {"frames_per_second": made["decided"].sum() / seconds} | medians
 
 
 def read(path: str | Path) -> pd.DataFrame:
@@ -430,8 +433,12 @@ def read(path: str | Path) -> pd.DataFrame:
         table = pd.read_csv(io.StringIO(text[: text.rfind("\n") + 1]), dtype="str", keep_default_na=False)
         if list(table) != COLUMNS:
             raise ValueError("other columns")
-        numbers = {name: pd.to_numeric(table[name].replace("", None)).astype(float) for name in ("ratio", "coral", "seconds")}
-        times = {name: pd.to_datetime(table[name].replace("", None), utc=True, format="ISO8601") for name in COLUMNS[1:3]}
+        numbers = {
+            name: pd.to_numeric(table[name].replace("", None)).astype(float) for name in ("ratio", "coral", "seconds")
+        }
+        times = {
+            name: pd.to_datetime(table[name].replace("", None), utc=True, format="ISO8601") for name in COLUMNS[1:3]
+        }
     except FileNotFoundError:
         raise ReefcoreError("there are no such decisions", path, "check the path") from None
     except (OSError, ValueError) as error:
@@ -441,7 +448,9 @@ def read(path: str | Path) -> pd.DataFrame:
     return table.assign(**numbers, **times, deploy=deploy)
 
 
-def timings(model: str | Path, frames: Iterable[Path], threads: Iterable[int] = (1, 2), repeats: int = 3) -> pd.DataFrame:
+def timings(
+    model: str | Path, frames: Iterable[Path], threads: Iterable[int] = (1, 2), repeats: int = 3
+) -> pd.DataFrame:
     """Measure how the parts of a decision share the time of a frame, one part after another.
 
     Parameters
@@ -492,39 +501,39 @@ def timings(model: str | Path, frames: Iterable[Path], threads: Iterable[int] = 
     return pd.DataFrame(rows, columns=["threads", "part", "seconds", "share"])
 
 
-def _arrive(frames: Iterator[Frame], rate: float | None, most: int | None) -> Iterator[tuple[Frame, float]]:
+def _arriving(frames: Iterator[Frame], rate: float | None) -> Iterator[tuple[Frame, float]]:
     """Say when each frame was there; at a rate, each comes at its time."""
     began = time.perf_counter()
     for i, frame in enumerate(frames):
-        if i == most:
-            return
         if rate:
             time.sleep(max(began + i / rate - time.perf_counter(), 0))
         yield frame, time.perf_counter()
 
 
-def _ready(runner: Runner, frame: Frame, at: float) -> tuple:
+def _cut(runner: Runner, frame: Frame, at: float) -> tuple:
     """Decode and cut a frame, or say why that cannot be."""
-    start, patches, problem = time.perf_counter(), None, ""
+    start, patches, problem, when = time.perf_counter(), None, "", frame.time
     try:
         if isinstance(frame.what, ReefcoreError):
             raise frame.what
-        size = frame.what.shape[1::-1] if isinstance(frame.what, np.ndarray) else image_size(frame.what)
         patches = runner.patches(frame.what)
-        problem = grid.portrait(*size[::-1]) or ""
+        pixels = isinstance(frame.what, np.ndarray)
+        problem = grid.portrait(*(frame.what.shape[:2] if pixels else image_size(frame.what)[::-1])) or ""
+        if isinstance(frame.what, Path):
+            when = tracks.taken(frame.what, None)[0]
     except ReefcoreError as error:
         problem = error.what
-    return frame, at, patches, time.perf_counter() - start, problem
+    return frame.name, when, at, patches, time.perf_counter() - start, problem
 
 
-def _row(frame: Frame, answer: Answer | None, seconds: float, problem: str) -> list[str]:
-    when = frame.time.astimezone(UTC).isoformat(timespec="milliseconds") if frame.time else ""
-    row = [frame.name, when, datetime.now(UTC).isoformat(timespec="milliseconds")]
+def _columns(when, answer: Answer | None) -> list[str]:
+    times = [
+        "" if pd.isna(at) else at.astimezone(UTC).isoformat(timespec="milliseconds") for at in (when, datetime.now(UTC))
+    ]
     if answer is None:
-        row += [""] * 4
-    else:
-        row += ["".join(LETTERS[answer.classes]), f"{answer.ratio:.6g}", f"{answer.coral:.6g}", str(answer.deploy).lower()]
-    return [*row, f"{seconds:.4f}", problem]
+        return times + [""] * 4
+    shares = f"{answer.ratio:.6g}", f"{answer.coral:.6g}"
+    return [*times, "".join(LETTERS[answer.classes]), *shares, str(answer.deploy).lower()]
 
 
 def _earlier(output: Path, runner: Runner) -> set[str]:

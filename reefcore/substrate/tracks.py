@@ -130,7 +130,7 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
         raise ReefcoreError("there is no photo to read a position from", do="give a folder of photos, or their paths")
     if timezone is not None:
         _zone(timezone)  # said once, not for every photo
-    rows = [(name, *_position(path, timezone)) for name, path in zip(names, paths, strict=True)]
+    rows = [(name, *taken(path, timezone)) for name, path in zip(names, paths, strict=True)]
     table = pd.DataFrame(rows, columns=["frame", "time", "latitude", "longitude", "problem"])
     checked = check_positions(table)
     unlocated = table["latitude"].isna()
@@ -141,7 +141,7 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
     return table[["frame", "time", "latitude", "longitude", "how", "problem"]]
 
 
-def _position(path: Path, timezone: str | None) -> tuple:
+def taken(path: Path, timezone: str | None) -> tuple:
     """Read time, latitude, longitude and what is wrong with them from one photo."""
     try:
         _, taking, gps = images.exif(path)
