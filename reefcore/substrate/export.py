@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from reefcore.errors import ReefcoreError
 from reefcore.files import atomic
 from reefcore.fitting import Fitted
-from reefcore.substrate import grid, stream
-from reefcore.tables import GRID, SUBSTRATES
+from reefcore.substrate import stream
+from reefcore.tables import SUBSTRATES
 
 INPUTS, OUTPUTS = ("patches", "alpha"), ("class", "probability", "ratio", "coral", "deploy")
-OPSET = 18
+OPSET, BATCH = 18, 28
 #: What int8 arithmetic is used for; what comes before the first and after the last of these stays in float.
 QUANTISED = ("Conv", "Gemm", "MatMul", "Add", "Mul", "GlobalAveragePool", "ReduceMean", "HardSigmoid", "Relu")
 

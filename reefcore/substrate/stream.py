@@ -1,7 +1,7 @@
 """Frames as they come, decided one by one: from a folder, a video, a camera's address or a pipe, into a CSV.
 
-What delivers frames, what decodes and cuts them, and the network run at the same time: where there are cores for them, a
-frame costs the time of the network, not the sum. Nothing heavy is imported before it is needed.
+What delivers frames, what decodes and cuts them, and the network run at the same time: where there are cores for them,
+a frame costs the time of the network, not the sum. Nothing heavy is imported before it is needed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _READ = 1 << 18
 
 
 class Frame(NamedTuple):
-    """A frame of a source: its name, its time (aware, or None), and a path, the bytes of a file, pixels, or an error."""
+    """A frame of a source: its name, its time (aware, or None), and a path, bytes of a file, pixels, or an error."""
 
     name: str
     time: datetime | None
@@ -189,7 +189,7 @@ class Runner:
         return self.answer(self.patches(frame))
 
 
-# ------------------------------------------------------------------------------------------------------ where frames come
+# ---------------------------------------------------------------------------------------------------- where frames come
 
 
 def frames_of(source) -> Iterator[Frame]:
@@ -302,10 +302,8 @@ def _video(address: str) -> Iterator[Frame]:
     except av.error.FFmpegError as error:
         raise ReefcoreError(f"this video cannot be opened ({error.strerror})", address, "check the address") from None
     began = None
-    try:
+    with contextlib.suppress(ValueError):
         began = datetime.fromisoformat(container.metadata.get("creation_time", ""))
-    except ValueError:
-        pass
 
     def frames() -> Iterator[Frame]:
         number = 0
@@ -333,7 +331,7 @@ def _video(address: str) -> Iterator[Frame]:
     return frames()
 
 
-# ---------------------------------------------------------------------------------------------------------- what is done
+# --------------------------------------------------------------------------------------------------------- what is done
 
 
 def run(
@@ -433,19 +431,15 @@ def read(path: str | Path) -> pd.DataFrame:
         table = pd.read_csv(io.StringIO(text[: text.rfind("\n") + 1]), dtype="str", keep_default_na=False)
         if list(table) != COLUMNS:
             raise ValueError("other columns")
-        numbers = {
-            name: pd.to_numeric(table[name].replace("", None)).astype(float) for name in ("ratio", "coral", "seconds")
-        }
-        times = {
-            name: pd.to_datetime(table[name].replace("", None), utc=True, format="ISO8601") for name in COLUMNS[1:3]
-        }
+        for name in ("ratio", "coral", "seconds"):
+            table[name] = pd.to_numeric(table[name].replace("", None)).astype(float)
+        for name in ("time", "decided_at"):
+            table[name] = pd.to_datetime(table[name].replace("", None), utc=True, format="ISO8601").astype(tracks.UTC)
     except FileNotFoundError:
         raise ReefcoreError("there are no such decisions", path, "check the path") from None
     except (OSError, ValueError) as error:
         raise ReefcoreError(f"these are no decisions of `reefcore substrate run` ({error})", path) from None
-    times = {name: values.astype("datetime64[us, UTC]") for name, values in times.items()}
-    deploy = table["deploy"].map({"true": True, "false": False}).astype("boolean")
-    return table.assign(**numbers, **times, deploy=deploy)
+    return table.assign(deploy=table["deploy"].map({"true": True, "false": False}).astype("boolean"))
 
 
 def timings(
