@@ -267,7 +267,9 @@ def _write_gpx(way: pd.DataFrame, name: str, path: Path) -> None:
         f'<trkpt lat="{row.latitude:.8f}" lon="{row.longitude:.8f}"><time>{row.time:%Y-%m-%dT%H:%M:%SZ}</time></trkpt>'
         for row in way.itertuples()
     ]
-    head = '<gpx version="1.1" creator="ReefNet Companion (synthetic survey)" xmlns="http://www.topografix.com/GPX/1/1">'
+    head = (
+        '<gpx version="1.1" creator="ReefNet Companion (synthetic survey)" xmlns="http://www.topografix.com/GPX/1/1">'
+    )
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', head, f"<trk><name>{name}</name><trkseg>", *points]
     with atomic(path) as temporary:
         temporary.write_text("\n".join([*lines, "</trkseg></trk>", "</gpx>", ""]), encoding="utf-8")
