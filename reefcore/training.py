@@ -244,8 +244,9 @@ def capped(frame: pd.DataFrame, cap: int, rng: np.random.Generator) -> pd.DataFr
     """Draw at most `cap` rows per label (0 takes all), in the order of the frame."""
     if not cap:
         return frame
-    shuffled = frame.iloc[rng.permutation(len(frame))]
-    return shuffled[shuffled.groupby("label").cumcount() < cap].sort_values("annotation_id", kind="stable")
+    order = rng.permutation(len(frame))
+    kept = frame["label"].iloc[order].reset_index(drop=True)
+    return frame.iloc[np.sort(order[kept.groupby(kept).cumcount() < cap])]
 
 
 def facts(fitted, recipe: Recipe, train_set: str, seed: int, patches: int, memory: Memory) -> pd.DataFrame:

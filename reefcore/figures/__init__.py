@@ -18,6 +18,7 @@ from reefcore.figures.results import class_weights, forest, learning, matrices, 
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
 from reefcore.figures.tracks import repeats, survey_sites, track_map
+from reefcore.figures.substrate import frame_grid
 from reefcore.figures.tree import taxon_tree
 from reefcore.figures.zero_shot import answers, prompt_sets
 
@@ -33,6 +34,7 @@ __all__ = [
     "download",
     "ecoregion_bars",
     "forest",
+    "frame_grid",
     "funnel",
     "kept_again",
     "known_unknown",

@@ -48,7 +48,7 @@ def alpha_curve(curve: pd.DataFrame, marked, chosen: float, published: float | N
         panels[1].axhline(100 * published, color="black", lw=1, ls="-.", label=label)
     panels[0].set_ylabel("percent, 95 % interval")
     keys = {key: mark for axes in panels for mark, key in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(keys.values(), keys.keys(), loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(keys.values(), keys.keys(), loc="outside upper center", ncols=3, fontsize=8)
     return figure
 
 
@@ -79,7 +79,7 @@ def cost_curve(costs: pd.DataFrame, never: float) -> Figure:
     axes.set_zorder(share.get_zorder() + 1)
     axes.patch.set_visible(False)
     marks = [*axes.get_legend_handles_labels()[0], *share.get_legend_handles_labels()[0]]
-    figure.legend(handles=marks, loc="outside lower center", ncols=4, fontsize=8)
+    figure.legend(handles=marks, loc="outside upper center", ncols=4, fontsize=8)
     return figure
 
 
@@ -121,5 +121,5 @@ def decided(ratio: np.ndarray, truth: np.ndarray, alpha: float) -> Figure:
     axes.hist(groups, np.linspace(0, 1, 15), stacked=True, color=[BLUE, ORANGE], label=names)
     axes.axvline(alpha, color=RED, lw=1.4, label=f"chosen alpha, {alpha:.2f}")
     axes.set(xlabel="share of patches predicted Deploy", ylabel="frames", xlim=(0, 1))
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
     return figure

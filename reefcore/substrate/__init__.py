@@ -197,6 +197,7 @@ def described(sums: np.ndarray) -> pd.DataFrame:
     rates, support = _rates(cells), cells.sum(-1)[:, :OTHER]
     columns = {(name, metric): rates[metric][:, SUBSTRATES.index(name)] for name in CARD for metric in rates}
     columns["all", "macro_f1"] = rates["f1"].mean(-1)
-    columns["all", "accuracy"] = np.diagonal(cells, axis1=1, axis2=2)[:, :OTHER].sum(-1) / cells.sum((1, 2))
+    hits = np.diagonal(cells, axis1=1, axis2=2)[:, :OTHER].sum(-1)
+    columns["all", "accuracy"] = hits / np.maximum(cells.sum((1, 2)), 1)
     columns["all", "weighted_f1"] = (rates["f1"] * support).sum(-1) / np.maximum(support.sum(-1), 1)
     return pd.DataFrame(columns)

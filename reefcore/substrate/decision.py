@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 ALPHAS = (0.5, 0.6, 0.7)  # of the authors' code
 KEY = ["run_id", "part", "frame"]
+PRICES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16)  # of a wrong deployment, in missed ones
 CRITERIA = ("accuracy", "f1", "cost")
 BANDS = ("left", "middle", "right")
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)  # C of the second rule's logistic regression
@@ -51,7 +52,8 @@ def shares(patches: pd.DataFrame, frames: pd.DataFrame | None = None) -> pd.Data
     Raises
     ------
     ReefcoreError
-        Where a column is missing, a prediction is no substrate, a patch stands twice, or a frame is not in `frames`.
+        Where a column is missing, there is no prediction, one is no substrate, a patch stands twice, or a frame is not
+        in `frames` or has another label.
     """
     _has(patches, [*KEY, "row", "column", "y_pred"], "patch predictions")
     if not len(patches):
@@ -65,24 +67,22 @@ def shares(patches: pd.DataFrame, frames: pd.DataFrame | None = None) -> pd.Data
         raise ReefcoreError(what, do="give one prediction per patch; keep one split of the patches")
     said = patches["y_pred"]
     table = patches[KEY].assign(n=1, deploy=said.eq("Deploy"), coral=said.eq("Coral")).groupby(KEY, sort=True)
-    table = table.agg(n=("n", "size"), deploy=("deploy", "mean"), coral=("coral", "mean")).reset_index()
-    return table if frames is None else _labelled(table, frames)
-
-
-def _labelled(table: pd.DataFrame, frames: pd.DataFrame) -> pd.DataFrame:
+    table = table.agg({"n": "size", "deploy": "mean", "coral": "mean"}).reset_index()
+    if frames is None:
+        return table
     _has(frames, ["frame", "sequence", "label"], "frames")
-    known = frames.drop_duplicates("frame").set_index("frame")
-    if (stray := ~table["frame"].isin(known.index)).any():
+    table = table.merge(frames[["frame", "sequence", "label"]].drop_duplicates("frame"), how="left", indicator="known")
+    if (stray := table["known"] == "left_only").any():
         what = f"{stray.sum()} predicted frames are not in the table of frames, such as {table['frame'][stray].iloc[0]}"
         raise ReefcoreError(what, do="give the table of the frames that were predicted")
-    label = table["frame"].map(known["label"])
+    label = table["label"]
     if (wrong := label.notna() & ~label.isin(["Deploy", "No-Deploy"])).any():
         what = f"frame {table['frame'][wrong].iloc[0]} is labelled {label[wrong].iloc[0]}"
         raise ReefcoreError(what, do="label frames Deploy or No-Deploy")
     if label.isna().any():
         logger.warning("%d of %d frames have no label and are left out.", label.isna().sum(), len(label))
-    table = table.assign(sequence=table["frame"].map(known["sequence"]), truth=label == "Deploy")
-    return table[label.notna()].reset_index(drop=True)
+    table = table.assign(truth=label == "Deploy")[label.notna()]
+    return table.drop(columns=["label", "known"]).reset_index(drop=True)
 
 
 def steps(patches: int = PATCHES) -> np.ndarray:
@@ -208,37 +208,27 @@ def cost(
     ]
 
 
-def cheapest(
-    ratio,
-    truth,
-    prices=(1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16),
-    groups=None,
-    patches: int = PATCHES,
-    n: int = 1000,
-    seed: int = 0,
-) -> pd.DataFrame:
+def cheapest(ratio, truth, prices=PRICES, groups=None, patches: int = PATCHES, n: int = 1000, seed: int = 0):
     """Find the cheapest alpha by how many missed deployments a wrong one is worth, and how sure it is.
 
     Returns
     -------
     DataFrame
         ``wrong_per_missed`` (`prices`), ``alpha``, ``ci_low``, ``ci_high`` (percentiles of the cheapest alpha over the
-        draws), ``least``, ``cost`` and ``never`` (cost of never deploying), both per frame, a missed one costing 1.
+        draws), ``cost`` and ``never`` (cost of never deploying), both per frame, a missed one costing 1.
 
     See Also
     --------
     cost : for the parameters and errors.
     """
-    ratio, truth, groups = _checked(ratio, truth, groups)
-    alphas, lines = _candidates(patches), []
-    sums = _sums(ratio[:, None] > alphas, truth, groups, n, seed)
+    lines = []
     for price in prices:
-        costs = _cost(sums, price, 1)
-        best = _best(-costs, alphas)
-        low, high = np.quantile(alphas[best[1:]], [0.025, 0.975]) if groups.nunique() > 1 else (np.nan, np.nan)
-        least = substrate.least(alphas[best[0]], patches)
-        lines.append((price, alphas[best[0]], low, high, least, costs[0, best[0]], truth.mean()))
-    return pd.DataFrame(lines, columns=["wrong_per_missed", "alpha", "ci_low", "ci_high", "least", "cost", "never"])
+        table = cost(ratio, truth, price, 1, groups, patches, n, seed)
+        best = operating_point(ratio, truth, "cost", patches, price, 1)
+        low, high = np.searchsorted(table["chosen"].cumsum(), [0.025, 0.975])
+        ends = table["alpha"][[low, high]]
+        lines.append((price, best["alpha"], *ends, best["value"], table["cost"].iloc[-1]))
+    return pd.DataFrame(lines, columns=["wrong_per_missed", "alpha", "ci_low", "ci_high", "cost", "never"])
 
 
 def features(patches: pd.DataFrame, grid: tuple[int, int] = GRID) -> pd.DataFrame:
@@ -291,29 +281,10 @@ class Rule(NamedTuple):
         """Decide each frame of `features`: ndarray of bool."""
         return self.probability(table) > self.threshold
 
-    def weights(self) -> dict[str, pd.DataFrame]:
-        """Say how far a patch at each place of the grid moves the decision, for Deploy and for Coral.
-
-        The change of the log odds where the patch's probability goes from 0 to 1 and all others stay.
-        """
-        rows, columns = self.grid
-        scaler, linear = self.model[0], self.model[1]
-        slope = pd.Series(linear.coef_[0] / scaler.scale_, _names(self.grid))
-        bands = pd.Series(_band(np.arange(columns), columns))
-        width = bands.map(bands.value_counts())
-        return {
-            name: pd.DataFrame(
-                [
-                    [
-                        slope[f"{name}, row {row}"] / columns + slope[f"{name}, {band}"] / (rows * wide)
-                        for band, wide in zip(bands, width, strict=True)
-                    ]
-                    for row in range(rows)
-                ],
-                index=[f"row {row}" for row in range(rows)],
-            )
-            for name in ("Deploy", "Coral")
-        }
+    def weights(self) -> pd.DataFrame:
+        """Say how far the log odds move by one standard deviation of each feature: places by Deploy and Coral."""
+        slopes = pd.Series(self.model[-1].coef_[0], pd.MultiIndex.from_tuples(n.split(", ") for n in _names(self.grid)))
+        return slopes.unstack(0, sort=False)
 
 
 def second_rule(table: pd.DataFrame, truth, groups, grid: tuple[int, int] = GRID) -> Rule:
@@ -424,9 +395,10 @@ def strata(
     Returns
     -------
     DataFrame
-        ``by``, ``stratum`` (such as ``0.4 to 1.2 NTU``; ``unknown`` where the column is empty; ``difference``: the
-        highest minus the lowest), ``frames``, ``classes`` (substrates among its true labels: one that is absent counts
-        0 in macro F1), ``metric``, ``value``, ``ci_low``, ``ci_high``.
+        ``by``, ``stratum`` (such as ``0.4 to 1.2 NTU``, or ``difference``: the highest minus the lowest), ``frames``,
+        ``classes`` (substrates among its true labels: one that is absent counts 0 in macro F1), ``metric``, ``value``,
+        ``ci_low``, ``ci_high``. Frames without a value are in no stratum, and the log says how many. An interval is
+        NaN where a stratum has a single group; of a difference, ``frames`` are those of the smaller stratum.
 
     Raises
     ------
@@ -440,58 +412,49 @@ def strata(
     table = shares(patches, frames)
     patches = patches[patches["frame"].isin(table["frame"])]
     true, pred = substrate.coded(patches["y_true"], patches["y_pred"])
-    cells = substrate.confusion_cells(true, pred).reshape(len(true), -1)
-    cells = pd.DataFrame(cells).groupby(patches["frame"].to_numpy()).sum().loc[table["frame"]].to_numpy()
-    size = cells.shape[1]
-    counted = np.column_stack([cells, _outcomes(table[["deploy"]].to_numpy() > alpha, table["truth"].to_numpy())[:, 0]])
+    cells = pd.DataFrame(substrate.confusion_cells(true, pred).reshape(len(true), -1))
+    cells = cells.groupby(patches["frame"].to_numpy()).sum().loc[table["frame"]].to_numpy()
+    outcomes = _outcomes(table[["deploy"]].to_numpy() > alpha, table["truth"].to_numpy())[:, 0]
     lines = []
     for column in by:
         value = table["frame"].map(frames.drop_duplicates("frame").set_index("frame")[column])
-        place, names = _cut(value, column, parts, (edges or {}).get(column))
-        inside = place[:, None] == np.arange(len(names))
-        values = (inside[:, :, None] * counted[:, None, :]).reshape(len(table), -1)
-        sums = drawn_sums(values, table[groups], n, seed).reshape(1 + n, len(names), -1)
-        described = [_described(sums[:, s], size) for s in range(len(names))]
-        last = len(names) - 1 - (names[-1] == "unknown")
-        fewest = min((0, last), key=lambda s: table[groups][place == s].nunique())
-        if last:
-            described.append(described[last] - described[0])
-        for s, (name, draws) in enumerate(zip([*names, "difference"], described, strict=False)):
-            told = {"by": column, "stratum": name, "frames": 0, "classes": 0}
-            if s < len(names):
-                kinds = sums[0, s, :size].reshape(len(SUBSTRATES) + 1, -1).sum(-1)[:-1]
-                told |= {"frames": int(inside[:, s].sum()), "classes": int((kinds > 0).sum())}
-            held = (place == s) if s < len(names) else (place == fewest)
-            rows = _intervals(draws.to_numpy(), table[groups][held])
-            lines.append(rows.assign(metric=draws.columns, **told))
+        strata, found = _strata(value, column, parts, (edges or {}).get(column)), []
+        for name, inside in strata.items():
+            # One seed: draw i has the same frames in every stratum, so strata that share sequences may be subtracted.
+            sums = drawn_sums(np.column_stack([cells, outcomes]) * inside[:, None], table[groups], n, seed)
+            found.append((name, inside, _described(sums[:, : cells.shape[1]], sums[:, cells.shape[1] :])))
+        if len(found) > 1:
+            fewest = min((found[0][1], found[-1][1]), key=lambda inside: table[groups][inside].nunique())
+            found.append(("difference", fewest, found[-1][2] - found[0][2]))
+        for name, inside, draws in found:
+            classes = patches["y_true"][patches["frame"].isin(table["frame"][inside])].nunique()
+            told = {"by": column, "stratum": name, "frames": inside.sum(), "classes": classes, "metric": draws.columns}
+            lines.append(_intervals(draws.to_numpy(), table[groups][inside]).assign(**told))
     columns = ["by", "stratum", "frames", "classes", "metric", "value", "ci_low", "ci_high"]
     return pd.concat(lines, ignore_index=True)[columns]
 
 
-def _described(sums: np.ndarray, cells: int) -> pd.DataFrame:
-    """Turn the counts of one stratum (draws, cells and outcomes) into metrics of patches and of decisions."""
-    with np.errstate(invalid="ignore"):
-        patch = substrate.described(sums[:, :cells])
-    told = {f"patch {name.replace('_', ' ')}": patch["all", name] for name in ("macro_f1", "accuracy")}
-    empty = sums[:, cells:].sum(axis=1) == 0
-    told["patch macro f1"] = told["patch macro f1"].mask(empty)
-    rates = _rates(sums[:, None, cells:])
-    return pd.DataFrame(told | {f"frame {name}": rates[name][:, 0] for name in ("accuracy", "precision", "recall")})
+def _described(cells: np.ndarray, outcomes: np.ndarray) -> pd.DataFrame:
+    """Turn the counts of one stratum, by draw, into metrics of patches and of decisions; NaN in a draw without it."""
+    patch, frame = substrate.described(cells), _rates(outcomes)
+    told = {f"patch {name}": patch["all", key] for name, key in (("macro F1", "macro_f1"), ("accuracy", "accuracy"))}
+    told |= {f"frame {name}": frame[name] for name in ("accuracy", "precision", "recall")}
+    table = pd.DataFrame(told)
+    table.loc[outcomes.sum(axis=1) == 0] = np.nan
+    return table
 
 
-def _cut(value: pd.Series, column: str, parts: int, inner) -> tuple[np.ndarray, list[str]]:
-    """Number the stratum of each frame, and name the strata."""
+def _strata(value: pd.Series, column: str, parts: int, inner) -> dict[str, np.ndarray]:
+    """Name the strata of a column, lowest first, and say which frames each has."""
     if value.isna().all():
         raise ReefcoreError(f"no frame has a value of {column}", do="fill the column, or leave it out")
+    if value.isna().any():
+        logger.warning("%d of %d frames have no %s and are in no stratum.", value.isna().sum(), len(value), column)
     inner = np.unique(value.quantile(np.arange(1, parts) / parts) if inner is None else inner)
-    place = np.searchsorted(inner, value, side="left")  # NaN is put last
-    place = np.where(value.isna(), -1, place)
-    used = np.unique(place[place >= 0])
-    unit = UNITS.get(column, "")
-    spans = [value[place == s].agg(["min", "max"]) for s in used]
-    names = [f"{low:.1f} to {high:.1f} {unit}".strip() for low, high in spans]
-    place = np.where(place < 0, len(used), np.searchsorted(used, place))
-    return place, [*names, "unknown"] if value.isna().any() else names
+    place, unit = np.searchsorted(inner, value, side="left"), UNITS.get(column, "")
+    place[value.isna()] = -1
+    masks = [place == s for s in np.unique(place[place >= 0])]
+    return {f"{value[m].min():.1f} to {value[m].max():.1f} {unit}".strip(): m for m in masks}
 
 
 def _has(table: pd.DataFrame, columns: list[str], what: str) -> None:

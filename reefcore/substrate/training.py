@@ -9,18 +9,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from reefcore import recipes
+from reefcore import metrics, recipes, substrate
 from reefcore.errors import ReefcoreError
 from reefcore.images import image_size
 from reefcore.patches import ArrayPatches
 from reefcore.recipes import Recipe
-from reefcore.substrate import grid
-from reefcore.substrate.decision import operating_point
+from reefcore.substrate import decision, grid
 from reefcore.tables import GRID, PARTS, SCORE, SUBSTRATES
 from reefcore.training import Memory, Run, capped, facts, generator
 
@@ -44,7 +44,7 @@ def split(frames: pd.DataFrame, labels: pd.DataFrame, seed: int = 0) -> pd.DataF
     Parameters
     ----------
     frames : DataFrame
-        ``frame``, ``sequence``.
+        ``frame``, ``sequence``, and perhaps ``label``, whose shares then count as well.
     labels : DataFrame
         ``frame``, ``label`` of patches; frames without are divided all the same.
     seed : int
@@ -63,6 +63,8 @@ def split(frames: pd.DataFrame, labels: pd.DataFrame, seed: int = 0) -> pd.DataF
     of = frames.set_index("frame")["sequence"]
     counts = pd.crosstab(labels["frame"].map(of), labels["label"]).reindex(sorted(of.unique()), fill_value=0)
     counts.insert(0, "frames", of.value_counts())
+    if "label" in frames:
+        counts = counts.join(pd.crosstab(frames["sequence"], frames["label"]).add_prefix("frame "))
     if len(counts) < len(SHARES):
         what = f"{len(counts)} sequences cannot be divided into training, validation and test"
         raise ReefcoreError(what, do="bring three or more: neighbouring frames must not fall on both sides")
@@ -159,17 +161,14 @@ def cut(
         first = f"; the first: {skipped['reason'].iat[0]}" if len(skipped) else ""
         raise ReefcoreError(f"none of {len(frames)} frames can be used{first}", folder, "check the folder of frames")
     if len(skipped):
-        logger.warning("%d of %d frames are left out; the first: %s.", len(skipped), len(frames), found[_first(found)])
+        left = (len(skipped), len(frames), *skipped.iloc[0])
+        logger.warning("%d of %d frames are left out; the first: %s (%s).", *left)
     if high:
         logger.warning("%d of %d frames are higher than wide, most likely stored turned.", high, len(frames))
     row, column = (place.ravel() for place in np.indices((rows, columns)))
     places = {"row": np.tile(row, len(kept)), "column": np.tile(column, len(kept))}
     places = pd.DataFrame({"frame": np.repeat(np.array(frames, object)[kept], n)} | places)
     return out, places.assign(patch=(np.array(kept)[:, None] * n + np.arange(n)).ravel()), skipped
-
-
-def _first(found: list) -> int:
-    return next(i for i, reason in enumerate(found) if reason)
 
 
 def run(
@@ -199,7 +198,7 @@ def run(
     splits : DataFrame
         ``frame``, ``part`` (see `split`), or ``frame``, ``row``, ``column``, ``part`` (see `random_split`).
     frames : DataFrame, optional
-        ``frame``, ``label`` (Deploy, No-Deploy): gives the checkpoint its alpha, the operating point on validation.
+        ``frame``, ``sequence``, ``label`` (Deploy, No-Deploy): give the checkpoint its alpha, chosen on validation.
     classes : sequence of str
         In the order of the outputs: `SUBSTRATES`, or `FRAME` for whole frames.
     name : str, optional
@@ -264,10 +263,62 @@ def _alpha(val: pd.DataFrame, frames: pd.DataFrame | None, patches: int) -> floa
     """Choose alpha on the validation frames all of whose patches were predicted; there are none in a random split."""
     if frames is None or patches == 1 or not len(val):
         return None
-    of = val.groupby("frame")["y_pred"].agg(["size", lambda classes: (classes == "Deploy").mean()])
-    ratio = of.loc[of["size"] == patches].iloc[:, 1]
-    truth = ratio.index.map(frames.set_index("frame")["label"])
-    known = truth.notna()
-    if not known.any():
+    whole = decision.shares(val, frames).query("n == @patches")
+    if not len(whole):
         return None
-    return operating_point(ratio[known].to_numpy(), (truth[known] == "Deploy"), patches=patches)["alpha"]
+    return decision.operating_point(whole["deploy"], whole["truth"].to_numpy(), patches=patches)["alpha"]
+
+
+def parameters(recipe: Recipe, classes: int = len(SUBSTRATES)) -> int:
+    """Count what a recipe trains, by building its model, from scratch: nothing is fetched. Imports torch."""
+    from reefcore.learners import build
+
+    bare = replace(recipe, weights="scratch")
+    learner = build(bare, [f"class {i}" for i in range(classes)], counts=[1] * classes)
+    return sum(p.numel() for p in learner.parameters() if p.requires_grad)
+
+
+def flattery(by_sequence: pd.DataFrame, by_patch: pd.DataFrame, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Measure how much better a model looks when patches, not sequences, were divided at random.
+
+    Parameters
+    ----------
+    by_sequence, by_patch : DataFrame
+        Test predictions of the same recipe under `split` and under `random_split`: ``frame``, ``y_true``, ``y_pred``.
+    n, seed : int
+        Draws of the bootstrap over frames, and their seed; the test patches differ, so both are drawn independently.
+
+    Returns
+    -------
+    DataFrame
+        ``metric`` (macro_f1, accuracy), ``by_sequence``, ``by_patch``, ``difference``, ``ci_low``, ``ci_high``.
+    """
+    draws = []
+    for at, told in enumerate((by_sequence, by_patch)):
+        cells = substrate.confusion_cells(*substrate.coded(told["y_true"], told["y_pred"]))
+        sums = metrics.drawn_sums(cells.reshape(len(told), -1), told["frame"], n, seed + at)
+        draws.append(substrate.described(sums)["all"][["macro_f1", "accuracy"]])
+    gap = draws[1] - draws[0]
+    low, high = metrics.interval(gap.iloc[1:], 0.95)
+    values = {"by_sequence": draws[0].iloc[0], "by_patch": draws[1].iloc[0], "difference": gap.iloc[0]}
+    return pd.DataFrame(values | {"ci_low": low, "ci_high": high}).rename_axis("metric").reset_index()
+
+
+def doubled(counts: pd.Series) -> pd.DataFrame:
+    """Say how much each class weighs in training: the share of the loss that it has where a model knows nothing yet.
+
+    Parameters
+    ----------
+    counts : Series of int
+        Training patches by class.
+
+    Returns
+    -------
+    DataFrame
+        ``class``, ``patches`` and shares in [0, 1]: ``as they are``; ``drawn`` with the probability 1 / n_c, or
+        ``weighted`` by N / n_c, which give every class the same; and ``both``, which turns the tail round.
+    """
+    shares = {"as they are": 0, "drawn": 1, "weighted": 1, "both": 2}
+    parts = {name: counts / counts.astype(float) ** power for name, power in shares.items()}
+    table = pd.DataFrame({"class": counts.index, "patches": counts.to_numpy()})
+    return table.assign(**{name: (part / part.sum()).to_numpy() for name, part in parts.items()})
