@@ -69,7 +69,7 @@ def test_a_frame_without_a_usable_position_is_listed_with_the_reason(tmp_path, g
     photo(tmp_path / "one" / "a.jpg", gps | STAMP)
     photo(tmp_path / "one" / "b.jpg", SOUTH_EAST | STAMP)
     table = tracks.positions(tmp_path)
-    assert list(table["frame"]) == ["one/a.jpg", "one/b.jpg"]
+    assert list(table["frame"]) == ["one/a.jpg", "one/b.jpg"] and set(table["sequence"]) == {"one"}
     assert table["problem"][0].startswith(problem) and table["problem"][1] == ""
     assert table[["latitude", "longitude"]].isna().all(axis=1).tolist() == [True, False]
     assert table["how"].isna().tolist() == [True, False]
@@ -192,6 +192,8 @@ def test_join_interpolates_between_enclosing_fixes_and_nowhere_else():
     assert out["problem"][0] == out["problem"][6] == "track: its time is not within a track"
     assert out["problem"][4] == "track: the fixes around its time are 16 s apart" and "no time" in out["problem"][7]
     assert tracks.join(frames, track, most=16)["latitude"][4] == pytest.approx(-19.4 - 0.1 * 6 / 16)
+    with pytest.raises(ReefcoreError, match="times of the table have no time zone"):
+        tracks.join(frames.assign(time=frames["time"].dt.tz_localize(None)), track)
     with pytest.raises(ReefcoreError, match="most=0"):
         tracks.join(frames, track, most=0)
 
@@ -244,12 +246,16 @@ def test_distances_between_deployments_do_not_bridge_sequences():
     )
     with pytest.raises(ReefcoreError, match="frame f0 has more than one decision"):
         tracks.deployment(survey(), pd.concat([survey()[["frame", "deploy"]]] * 2))
+    with pytest.raises(ReefcoreError, match="frame f3 has no decision"):
+        tracks.deployment(survey().astype({"deploy": "object"}).replace({"deploy": {False: None}}).iloc[2:])
 
 
 def test_coverage_averages_frames_and_draws_stretches():
     points = tracks.deployment(survey())
     table = tracks.coverage(points, block=24, n=200).set_index("sequence")
     assert table["coral"].tolist() == pytest.approx([1.0, 0.2, 4 / 8]) and table["blocks"].tolist() == [1, 3, 2]
+    with pytest.raises(ReefcoreError, match="no frame has a position and a share of coral"):
+        tracks.coverage(points.assign(latitude=np.nan))
     assert np.isnan(table["ci_low"]["e"]) and table["ci_low"]["n"] < 0.2 < table["ci_high"]["n"]
 
 

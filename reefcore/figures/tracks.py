@@ -35,7 +35,7 @@ def track_map(points: pd.DataFrame) -> Figure:
     groups = [(name, here[here["latitude"].notna()], here) for name, here in points.groupby("sequence")]
     places = [local(here) for _, here, _ in groups]
     middles = [(place.max(0) + place.min(0)) / 2 if len(place) else np.zeros(2) for place in places]
-    half = 1.15 * max([np.abs(p - m).max() for p, m in zip(places, middles, strict=True) if len(p)] + [0.5])
+    half = 1.1 * max([np.abs(p - m).max() for p, m in zip(places, middles, strict=True) if len(p)] + [0.5])
     columns = min(4, len(groups))
     rows = -(-len(groups) // columns)
     figure, panels = canvas(max(5.0, 2.3 * columns + 0.9), 2.5 * rows + 0.7, columns, rows)
@@ -53,12 +53,12 @@ def track_map(points: pd.DataFrame) -> Figure:
             axes.plot(*place[0], MARKERS[0], ms=9, mfc="white", mec=GREY, zorder=2)
         released = here["deploy"].to_numpy(bool)
         axes.plot(*place[released].T, "v", ms=6, mfc=ORANGE, mec="black", mew=0.6, ls="none", zorder=3)
-        axes.set(xlim=(-half, half), ylim=(-half, half), aspect="equal", xticks=[], yticks=[])
+        axes.set(xlim=(-half, half), ylim=(-1.3 * half, half), aspect="equal", xticks=[], yticks=[])
         axes.set_title(name, fontsize=9)
         axes.spines[:].set(visible=True, color="#CCCCCC")
         lost = len(every) - len(here)
         axes.set_xlabel(f"without a position: {lost}" if lost else "", fontsize=8, color=GREY)
-        length, x, y = round_length(half * 0.7), -0.9 * half, -0.9 * half
+        length, x, y = round_length(half * 0.7), -0.92 * half, -1.22 * half  # below the tracks
         axes.plot([x, x + length], [y, y], color="black", lw=2, solid_capstyle="butt", zorder=4)
         axes.annotate(f"{length:g} m", (x, y), (0, 4), textcoords="offset points", fontsize=8, zorder=4)
     arrow = {"arrowstyle": "-|>", "color": "black"}
@@ -72,7 +72,7 @@ def track_map(points: pd.DataFrame) -> Figure:
         Line2D([], [], ls="", marker="v", ms=6, mfc=ORANGE, mec="black", label="deployment"),
         Line2D([], [], ls="", marker=MARKERS[0], ms=7, mfc="white", mec=GREY, label="start"),
     ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+    figure.legend(handles=keys, loc="outside upper center", ncols=2, fontsize=9, frameon=False)
     return figure
 
 

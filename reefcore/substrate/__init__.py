@@ -21,7 +21,6 @@ __all__ = ["decide", "least", "per_class", "score"]
 logger = logging.getLogger(__name__)
 
 CARD = ("Deploy", "No-Deploy", "Coral")  # the card's order: a sum of three fractions depends on it in its last digit
-DEPLOY = SUBSTRATES.index("Deploy")
 OTHER = len(SUBSTRATES)  # code of every label that is no substrate
 
 
@@ -48,14 +47,12 @@ def score(y_true, y_pred) -> dict[str, float]:
 
     Examples
     --------
-    >>> score(["Deploy", "Deploy", "Coral"], ["Deploy", "Coral", "Coral"])["accuracy"]
-    0.6666666666666666
+    >>> score(["Deploy", "Deploy", "Coral", "Coral"], ["Deploy", "Coral", "Coral", "Coral"])["accuracy"]
+    0.75
     """
-    true, pred = coded(y_true, y_pred)
-    cells = confusion_cells(true, pred).sum(axis=0)
+    cells = confusion_cells(*coded(y_true, y_pred)).sum(axis=0)
     f1 = dict(zip(SUBSTRATES, _rates(cells)["f1"].tolist(), strict=True))
-    hits = sum(int(cells[code, code]) for code in range(OTHER))
-    return {"macro_f1": sum(f1[name] for name in CARD) / len(CARD), "accuracy": hits / len(true)}
+    return {"macro_f1": sum(f1[name] for name in CARD) / OTHER, "accuracy": float(np.trace(cells[:-1]) / cells.sum())}
 
 
 def per_class(y_true, y_pred, frames, n: int = 1000, seed: int = 0, level: float = 0.95) -> pd.DataFrame:
@@ -67,9 +64,8 @@ def per_class(y_true, y_pred, frames, n: int = 1000, seed: int = 0, level: float
         See `score`.
     frames : array-like, shape (patches,)
         The frame of each patch, or its survey sequence: neighbouring frames are not independent either.
-    n : int
-        Draws.
-    seed : int
+    n, seed : int
+        Draws, and their seed.
     level : float
         Coverage of the intervals, in (0, 1).
 
@@ -86,16 +82,14 @@ def per_class(y_true, y_pred, frames, n: int = 1000, seed: int = 0, level: float
     ReefcoreError
         As `score`, or where frames do not go with the patches, or `n` or `level` is out of its range.
     """
-    true, pred = coded(y_true, y_pred)
-    cells = confusion_cells(true, pred).reshape(len(true), -1)
-    found = described(metrics.drawn_sums(cells, frames, n, seed))
+    cells = confusion_cells(*coded(y_true, y_pred))
+    found = described(metrics.drawn_sums(cells.reshape(len(cells), -1), frames, n, seed))
     low, high = metrics.interval(found.iloc[1:], level)
-    table = pd.DataFrame({"value": found.iloc[0], "ci_low": low, "ci_high": high})
+    table = pd.DataFrame({"value": found.iloc[0], "ci_low": low, "ci_high": high}).rename_axis(["class", "metric"])
     if pd.Series(frames).nunique() < 2:
         table[["ci_low", "ci_high"]] = np.nan
-    table.index = table.index.set_names(["class", "metric"])
-    support = {name: int((true == code).sum()) for code, name in enumerate(SUBSTRATES)} | {"all": len(true)}
-    return table.reset_index().assign(support=lambda rows: rows["class"].map(support))
+    support = dict(zip(SUBSTRATES, cells.sum(axis=(0, 2)).astype(int), strict=False))
+    return table.reset_index().assign(support=lambda rows: rows["class"].map(support | {"all": len(cells)}))
 
 
 def decide(patch_classes, alpha: float):
@@ -131,15 +125,15 @@ def decide(patch_classes, alpha: float):
         raise ReefcoreError(
             f"{str(value)!r} is no substrate of a patch", do=f"use {', '.join(SUBSTRATES)}, or their codes 0, 1, 2"
         )
-    deploy = (given == known[DEPLOY]).sum(axis=-1) >= least(alpha, given.shape[-1])
+    deploy = (given == known[SUBSTRATES.index("Deploy")]).sum(axis=-1) >= least(alpha, given.shape[-1])
     return bool(deploy) if given.ndim == 1 else deploy
 
 
 def least(alpha: float, patches: int = 28) -> int:
     """Say how many patches of a frame must be Deploy for a yes: the least k with k / patches above `alpha`, strictly.
 
-    Counts are compared as ``k / patches > alpha`` in double precision, which is exact for an alpha written in decimals:
-    a quotient and a literal of the same number are the same double. ``k > alpha * patches`` would not be.
+    ``k / patches > alpha`` in double precision is exact for an alpha written in decimals: the quotient and the literal
+    of one number are the same double. ``k > alpha * patches`` would not be.
 
     Returns
     -------
@@ -160,7 +154,7 @@ def least(alpha: float, patches: int = 28) -> int:
 
 
 def coded(y_true, y_pred) -> tuple[np.ndarray, np.ndarray]:
-    """Give the authors' codes of labels; a label that is no substrate has `OTHER`, and a warning in the log."""
+    """Give the authors' codes of true and predicted labels; one that is no substrate has `OTHER`. Errors: `score`."""
     given = [pd.Series(list(labels), dtype="object") for labels in (y_true, y_pred)]
     if len(given[0]) != len(given[1]):
         what = f"{len(given[0])} true substrates but {len(given[1])} predicted ones"
@@ -169,15 +163,26 @@ def coded(y_true, y_pred) -> tuple[np.ndarray, np.ndarray]:
         raise ReefcoreError("there is nothing to score: no patches", do="check that the run has test patches")
     if strange := sorted({str(label) for labels in given for label in labels.unique()} - set(SUBSTRATES)):
         logger.warning("Labels that are no substrate count as wrong: %s.", ", ".join(strange[:5]))
-    code = dict(zip(SUBSTRATES, range(OTHER), strict=True))
+    code = {name: place for place, name in enumerate(SUBSTRATES)}
     return tuple(labels.map(code).fillna(OTHER).to_numpy("int64") for labels in given)
 
 
 def confusion_cells(true: np.ndarray, pred: np.ndarray) -> np.ndarray:
-    """Put each patch in its cell: (patches, truth, prediction), the last of both being what is no substrate."""
-    cells = np.zeros((len(true), OTHER + 1, OTHER + 1), np.float64)
+    """Put each patch in its cell, by codes of `coded`: float64, shape (patches, truth, prediction)."""
+    cells = np.zeros((len(true), OTHER + 1, OTHER + 1))
     cells[np.arange(len(true)), true, pred] = 1
     return cells
+
+
+def described(sums: np.ndarray) -> pd.DataFrame:
+    """Turn sums of `confusion_cells`, (draws, 4 x 4), into a column (class, metric) for each line of `per_class`."""
+    cells = sums.reshape(len(sums), OTHER + 1, OTHER + 1)
+    rates, support = _rates(cells), cells.sum(-1)[:, :OTHER]
+    columns = {(name, metric): rates[metric][:, SUBSTRATES.index(name)] for name in CARD for metric in rates}
+    columns["all", "macro_f1"] = rates["f1"].mean(-1)
+    columns["all", "accuracy"] = np.trace(cells[:, :OTHER], axis1=1, axis2=2) / np.maximum(cells.sum((1, 2)), 1)
+    columns["all", "weighted_f1"] = (rates["f1"] * support).sum(-1) / np.maximum(support.sum(-1), 1)
+    return pd.DataFrame(columns)
 
 
 def _rates(cells: np.ndarray) -> dict[str, np.ndarray]:
@@ -186,18 +191,6 @@ def _rates(cells: np.ndarray) -> dict[str, np.ndarray]:
     def ratio(top, bottom):
         return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
 
-    hits = np.diagonal(cells, axis1=-2, axis2=-1)[..., :OTHER].copy()
+    hits = np.diagonal(cells, axis1=-2, axis2=-1)[..., :OTHER]
     precision, recall = ratio(hits, cells.sum(-2)[..., :OTHER]), ratio(hits, cells.sum(-1)[..., :OTHER])
     return {"precision": precision, "recall": recall, "f1": ratio(2 * precision * recall, precision + recall)}
-
-
-def described(sums: np.ndarray) -> pd.DataFrame:
-    """Turn confusions (draws, cells) into the metrics of `per_class`: a column (class, metric) of each."""
-    cells = sums.reshape(len(sums), OTHER + 1, OTHER + 1)
-    rates, support = _rates(cells), cells.sum(-1)[:, :OTHER]
-    columns = {(name, metric): rates[metric][:, SUBSTRATES.index(name)] for name in CARD for metric in rates}
-    columns["all", "macro_f1"] = rates["f1"].mean(-1)
-    hits = np.diagonal(cells, axis1=1, axis2=2)[:, :OTHER].sum(-1)
-    columns["all", "accuracy"] = hits / np.maximum(cells.sum((1, 2)), 1)
-    columns["all", "weighted_f1"] = (rates["f1"] * support).sum(-1) / np.maximum(support.sum(-1), 1)
-    return pd.DataFrame(columns)

@@ -2,8 +2,8 @@
 
 A device is dropped where the share of Deploy patches is above alpha, strictly. Alpha is chosen on validation frames and
 tried on test frames. Published: 77.8 % of the decisions right (Raine et al. 2025, arXiv 2509.01019), at an alpha that
-is not known; the authors' code has 0.5, 0.6 and 0.7. Intervals resample whole frames, or whole survey sequences, for
-neighbouring frames show much the same seabed.
+is not known; the authors' code has 0.5, 0.6 and 0.7. Intervals (95 %) resample whole frames, or whole sequences of the
+survey, for neighbouring frames show much the same seabed; those of a single group are NaN.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ ALPHAS = (0.5, 0.6, 0.7)  # of the authors' code
 KEY = ["run_id", "part", "frame"]
 PRICES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16)  # of a wrong deployment, in missed ones
 CRITERIA = ("accuracy", "f1", "cost")
-BANDS = ("left", "middle", "right")
+FOLDS = 5  # groups of frames that are left out in turn, at least
+SIDES = ("left", "middle", "right")
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)  # C of the second rule's logistic regression
 CUTS = np.round(np.linspace(0.05, 0.95, 91), 2)  # thresholds of its probability
 UNITS = {"turbidity": "NTU", "depth": "m", "altitude": "m"}
@@ -109,10 +110,9 @@ def curve(ratio, truth, groups=None, alphas=None, n: int = 1000, seed: int = 0) 
     Returns
     -------
     DataFrame
-        ``alpha``, ``metric``, ``value``, ``ci_low``, ``ci_high`` (95 %), ``deployed`` (share of frames with a yes).
+        ``alpha``, ``metric``, ``value``, ``ci_low``, ``ci_high``, ``deployed`` (share of frames with a yes).
         ``precision`` and ``recall`` are of Deploy, ``f1`` is their harmonic mean, ``accuracy`` is over all frames.
-        Precision is NaN where nothing is deployed, and the interval is of the draws that have one; that of a single
-        group is NaN.
+        Precision is NaN where nothing is deployed; its interval is of the draws that have one.
 
     Raises
     ------
@@ -124,10 +124,8 @@ def curve(ratio, truth, groups=None, alphas=None, n: int = 1000, seed: int = 0) 
     for alpha in alphas:
         substrate.least(alpha)
     sums = _sums(ratio[:, None] > alphas, truth, groups, n, seed)
-    parts = []
-    for metric, values in _rates(sums).items():
-        table = _intervals(values, groups).assign(alpha=alphas, metric=metric)
-        parts.append(table.assign(deployed=sums[0, :, :2].sum(-1) / len(ratio)))
+    told = {"alpha": alphas, "deployed": sums[0, :, :2].sum(-1) / len(ratio)}
+    parts = [_intervals(values, groups).assign(metric=metric, **told) for metric, values in _rates(sums).items()]
     return pd.concat(parts, ignore_index=True)[["alpha", "metric", "value", "ci_low", "ci_high", "deployed"]]
 
 
@@ -143,11 +141,8 @@ def operating_point(
     ----------
     ratio, truth : see `curve`
     criterion : {'accuracy', 'f1', 'cost'}
-        What is best: the highest accuracy or F1 of Deploy, or the least ``wrong x deployed wrongly + missed x missed``.
-    patches : int
-        Of a frame.
-    wrong, missed : float
-        Costs, see `cost`.
+        The highest accuracy, or F1 of Deploy, or the least cost.
+    patches, wrong, missed : see `cost`
 
     Returns
     -------
@@ -158,7 +153,7 @@ def operating_point(
     Raises
     ------
     ReefcoreError
-        As `curve`, or where the criterion is none of these or a cost is negative.
+        As `cost`, or where the criterion is none of these.
     """
     ratio, truth, _ = _checked(ratio, truth, None)
     if criterion not in CRITERIA:
@@ -200,108 +195,105 @@ def cost(
     ratio, truth, groups = _checked(ratio, truth, groups)
     alphas = _candidates(patches)
     costs = _cost(_sums(ratio[:, None] > alphas, truth, groups, n, seed), wrong, missed)
-    table = _intervals(costs, groups).rename(columns={"value": "cost"})
-    chosen = np.bincount(_best(-costs[1:], alphas), minlength=len(alphas)) / n
-    least = [substrate.least(alpha, patches) for alpha in alphas]
-    return table.assign(alpha=alphas, least=least, chosen=chosen)[
-        ["alpha", "least", "cost", "ci_low", "ci_high", "chosen"]
-    ]
+    told = {"alpha": alphas, "least": [substrate.least(alpha, patches) for alpha in alphas]}
+    told["chosen"] = np.bincount(_best(-costs[1:], alphas), minlength=len(alphas)) / n
+    table = _intervals(costs, groups).rename(columns={"value": "cost"}).assign(**told)
+    return table[["alpha", "least", "cost", "ci_low", "ci_high", "chosen"]]
 
 
-def cheapest(ratio, truth, prices=PRICES, groups=None, patches: int = PATCHES, n: int = 1000, seed: int = 0):
-    """Find the cheapest alpha by how many missed deployments a wrong one is worth, and how sure it is.
+def cheapest(
+    ratio, truth, prices=PRICES, groups=None, patches: int = PATCHES, n: int = 1000, seed: int = 0
+) -> pd.DataFrame:
+    """Find the cheapest alpha by how many missed deployments a wrong one is worth (`prices`), and how sure it is.
+
+    See `cost` for the other parameters and the errors.
 
     Returns
     -------
     DataFrame
-        ``wrong_per_missed`` (`prices`), ``alpha``, ``ci_low``, ``ci_high`` (percentiles of the cheapest alpha over the
-        draws), ``cost`` and ``never`` (cost of never deploying), both per frame, a missed one costing 1.
-
-    See Also
-    --------
-    cost : for the parameters and errors.
+        ``wrong_per_missed``, ``alpha``, ``ci_low``, ``ci_high`` (percentiles of the cheapest alpha over the draws),
+        ``cost`` and ``never`` (cost of never deploying), both per frame, a missed one costing 1.
     """
     lines = []
     for price in prices:
         table = cost(ratio, truth, price, 1, groups, patches, n, seed)
         best = operating_point(ratio, truth, "cost", patches, price, 1)
-        low, high = np.searchsorted(table["chosen"].cumsum(), [0.025, 0.975])
-        ends = table["alpha"][[low, high]]
-        lines.append((price, best["alpha"], *ends, best["value"], table["cost"].iloc[-1]))
+        ends = np.searchsorted(table["chosen"].cumsum().round(9), [0.025, 0.975])
+        lines.append((price, best["alpha"], *table["alpha"][ends], best["value"], table["cost"].iloc[-1]))
     return pd.DataFrame(lines, columns=["wrong_per_missed", "alpha", "ci_low", "ci_high", "cost", "never"])
 
 
-def features(patches: pd.DataFrame, grid: tuple[int, int] = GRID) -> pd.DataFrame:
-    """Summarise where a frame has Deploy and Coral: the mean probabilities by row and by band of columns.
+def features(patches: pd.DataFrame) -> pd.DataFrame:
+    """Summarise where a frame has Deploy and Coral: mean probabilities by row of the grid and by third of its width.
 
     Parameters
     ----------
     patches : DataFrame
         Patch predictions with ``score:Deploy`` and ``score:Coral``.
-    grid : (rows, columns)
 
     Returns
     -------
     DataFrame
         ``run_id``, ``part``, ``frame``, sorted, then ``Deploy, row 0`` ... ``Deploy, left`` ... and the same of Coral.
+        Of seven columns two are left, three in the middle, two right.
 
     Raises
     ------
     ReefcoreError
-        Where a column is missing, a score is, or a frame lacks a row or a band of the grid.
+        Where a column or a score is missing, or a frame lacks a row or a third that others have.
     """
-    scores = [SCORE + name for name in ("Deploy", "Coral")]
+    scores = {f"{SCORE}{name}": name for name in ("Deploy", "Coral")}
     _has(patches, [*KEY, "row", "column", *scores], "patch predictions")
-    row = "row " + patches["row"].astype("int64").astype("str")
-    parts = []
-    for score in scores:
-        for place in (row, _band(patches["column"].to_numpy(), grid[1])):
-            table = patches.pivot_table(score, KEY, np.asarray(place), aggfunc="mean")
-            parts.append(table.add_prefix(f"{score.removeprefix(SCORE)}, "))
-    table = pd.concat(parts, axis=1)[_names(grid)] if len(patches) else pd.DataFrame(columns=_names(grid))
-    if (gaps := table.isna().any(axis=1)).any():
-        what = f"frame {table.index[gaps][0][-1]} lacks patches, or scores of them"
-        raise ReefcoreError(what, do=f"predict all patches of the grid of {grid[0]} x {grid[1]}")
+    column = patches["column"].to_numpy("int64")
+    third = (2 * column + 1) * len(SIDES) // (2 * (column.max(initial=0) + 1))  # that the column's middle lies in
+    row = ("row " + patches["row"].astype("int64").astype("str")).to_numpy()
+    parts = [
+        patches.pivot_table(score, KEY, place, aggfunc="mean").add_prefix(f"{name}, ")
+        for score, name in scores.items()
+        for place in (row, np.array(SIDES)[third])
+    ]
+    table = pd.concat(parts, axis=1)
+    unscored = patches.loc[patches[list(scores)].isna().any(axis=1), "frame"]
+    if len(unscored) or table.isna().any(axis=None):
+        frame = unscored.iloc[0] if len(unscored) else table.index[table.isna().any(axis=1)][0][-1]
+        what = f"frame {frame} lacks patches of its grid, or scores of them"
+        raise ReefcoreError(what, do="predict every patch of every frame, on one grid")
     return table.reset_index()
 
 
 class Rule(NamedTuple):
-    """The second rule: deploy where the model's probability is above the threshold."""
+    """The second rule: deploy where the probability that `model` gives to the features `names` is above `threshold`."""
 
     model: object
+    names: list[str]
     threshold: float
     strength: float
-    grid: tuple[int, int]
-
-    def probability(self, table: pd.DataFrame) -> np.ndarray:
-        """Give each frame of `features` its probability that the expert would deploy."""
-        return self.model.predict_proba(table[_names(self.grid)].to_numpy())[:, 1]
 
     def decide(self, table: pd.DataFrame) -> np.ndarray:
         """Decide each frame of `features`: ndarray of bool."""
-        return self.probability(table) > self.threshold
+        return self.model.predict_proba(table[self.names].to_numpy())[:, 1] > self.threshold
 
     def weights(self) -> pd.DataFrame:
         """Say how far the log odds move by one standard deviation of each feature: places by Deploy and Coral."""
-        slopes = pd.Series(self.model[-1].coef_[0], pd.MultiIndex.from_tuples(n.split(", ") for n in _names(self.grid)))
-        return slopes.unstack(0, sort=False)
+        places = pd.MultiIndex.from_tuples(name.split(", ") for name in self.names)
+        return pd.Series(self.model[-1].coef_[0], places).unstack(0, sort=False)
 
 
-def second_rule(table: pd.DataFrame, truth, groups, grid: tuple[int, int] = GRID) -> Rule:
+def second_rule(table: pd.DataFrame, truth, groups) -> Rule:
     """Learn a rule from where the classifier sees what: a logistic regression on `features` of validation frames.
 
     Not of the frames that the classifier was trained on: there its probabilities are surer than they are anywhere else.
     The strength of the regularisation (least log loss) and the threshold (most accurate, and of equals the nearest 0.5)
-    are chosen by answers for groups that were left out; where there is one group only, for five stretches of frames.
+    are chosen by answers for groups that were left out. Where there are fewer than `FOLDS` groups, each is cut into
+    stretches of neighbouring frames, for a rule of one sequence says little about the probabilities of another.
 
     Parameters
     ----------
     table : DataFrame
-        From `features`, one row per validation frame.
+        From `features`, one row per validation frame, in the order they were taken.
     truth : array-like of bool, shape (frames,)
     groups : array-like, shape (frames,)
         The sequence of each frame.
-    grid : (rows, columns)
 
     Raises
     ------
@@ -312,43 +304,41 @@ def second_rule(table: pd.DataFrame, truth, groups, grid: tuple[int, int] = GRID
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    x = table[_names(grid)].to_numpy("float64")
+    names = [name for name in table if name.startswith(("Deploy, ", "Coral, "))]
+    x = table[names].to_numpy("float64")
     _, truth, groups = _checked(np.zeros(len(x)), truth, groups)
-    fold = groups.to_numpy() if groups.nunique() > 1 else np.arange(len(x)) * 5 // len(x)
     if truth.all() or not truth.any():
         what = f"all {len(truth)} validation frames have one decision, so no rule can be learnt"
         raise ReefcoreError(what, do="validate on frames of both kinds")
+    cuts = -(-FOLDS // groups.nunique())
+    fold = groups * cuts + groups.groupby(groups).cumcount() * cuts // groups.map(groups.value_counts())
 
     def model(strength: float):
         return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=5000))
 
-    best = (np.inf, None, None)
+    tried = []
     for strength in STRENGTHS:
         p = np.full(len(x), truth.mean())
-        for left in range(fold.max() + 1):
-            out = fold == left
+        for left in sorted(set(fold)):
+            out = (fold == left).to_numpy()
             if len(set(truth[~out])) == 2:  # else there is nothing to learn, and the share of all stands
                 p[out] = model(strength).fit(x[~out], truth[~out]).predict_proba(x[out])[:, 1]
-        loss = -np.log(np.clip(np.where(truth, p, 1 - p), 1e-12, 1)).mean()
-        best = min(best, (loss, strength, p), key=lambda tried: tried[0])
-    right = ((best[2][:, None] > CUTS) == truth[:, None]).mean(axis=0)
-    threshold = float(CUTS[_best(right[None], CUTS)[0]])
-    return Rule(model(best[1]).fit(x, truth), threshold, best[1], grid)
+        tried.append((-np.log(np.clip(np.where(truth, p, 1 - p), 1e-12, 1)).mean(), strength, p))
+    _, strength, p = min(tried, key=lambda one: one[0])
+    right = ((p[:, None] > CUTS) == truth[:, None]).mean(axis=0)
+    return Rule(model(strength).fit(x, truth), names, float(CUTS[_best(right[None], CUTS)[0]]), strength)
 
 
 def compare(first, second, truth, groups=None, n: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Compare two decisions on the same frames, which are resampled together.
+    """Compare two decisions (array-like of bool, shape (frames,)) on the same frames, which are resampled together.
 
-    Parameters
-    ----------
-    first, second, truth : array-like of bool, shape (frames,)
-    groups, n, seed : see `curve`
+    See `curve` for the other parameters, the metrics and the errors.
 
     Returns
     -------
     DataFrame
-        ``metric`` (see `curve`), ``first``, ``second``, ``value`` (second minus first), ``ci_low``, ``ci_high``, and
-        ``better``, the share of draws in which the second is better, draws without a difference counting half.
+        ``metric``, ``first``, ``second``, ``value`` (second minus first), ``ci_low``, ``ci_high``, and ``better``, the
+        share of draws in which the second is better, draws without a difference counting half.
     """
     given = np.column_stack([np.asarray(first, bool), np.asarray(second, bool)])
     _, truth, groups = _checked(np.zeros(len(given)), truth, groups)
@@ -356,10 +346,9 @@ def compare(first, second, truth, groups=None, n: int = 1000, seed: int = 0) -> 
     for metric, values in _rates(_sums(given, truth, groups, n, seed)).items():
         gap = values[:, 1:] - values[:, :1]
         better = pd.Series((np.sign(gap[1:, 0]) + 1) / 2).mean() if groups.nunique() > 1 else np.nan
-        table = _intervals(gap, groups)
-        parts.append(table.assign(metric=metric, first=values[0, 0], second=values[0, 1], better=better))
-    columns = ["metric", "first", "second", "value", "ci_low", "ci_high", "better"]
-    return pd.concat(parts, ignore_index=True)[columns]
+        told = {"metric": metric, "first": values[0, 0], "second": values[0, 1], "better": better}
+        parts.append(_intervals(gap, groups).assign(**told))
+    return pd.concat(parts, ignore_index=True)[["metric", "first", "second", "value", "ci_low", "ci_high", "better"]]
 
 
 def strata(
@@ -411,17 +400,17 @@ def strata(
         raise ReefcoreError("strata are of one run and one part of the frames", do="choose one of each")
     table = shares(patches, frames)
     patches = patches[patches["frame"].isin(table["frame"])]
-    true, pred = substrate.coded(patches["y_true"], patches["y_pred"])
-    cells = pd.DataFrame(substrate.confusion_cells(true, pred).reshape(len(true), -1))
+    cells = substrate.confusion_cells(*substrate.coded(patches["y_true"], patches["y_pred"]))
+    cells = pd.DataFrame(cells.reshape(len(cells), -1))
     cells = cells.groupby(patches["frame"].to_numpy()).sum().loc[table["frame"]].to_numpy()
-    outcomes = _outcomes(table[["deploy"]].to_numpy() > alpha, table["truth"].to_numpy())[:, 0]
+    substrate.least(alpha)
+    counted = np.column_stack([cells, _outcomes(table[["deploy"]].to_numpy() > alpha, table["truth"].to_numpy())[:, 0]])
     lines = []
     for column in by:
-        value = table["frame"].map(frames.drop_duplicates("frame").set_index("frame")[column])
-        strata, found = _strata(value, column, parts, (edges or {}).get(column)), []
-        for name, inside in strata.items():
-            # One seed: draw i has the same frames in every stratum, so strata that share sequences may be subtracted.
-            sums = drawn_sums(np.column_stack([cells, outcomes]) * inside[:, None], table[groups], n, seed)
+        found = []
+        for name, inside in _strata(table["frame"].map(frames.set_index("frame")[column]), column, parts, edges):
+            # One seed: draw i has the same groups in every stratum, so those that share sequences may be subtracted.
+            sums = drawn_sums(counted * inside[:, None], table[groups], n, seed)
             found.append((name, inside, _described(sums[:, : cells.shape[1]], sums[:, cells.shape[1] :])))
         if len(found) > 1:
             fewest = min((found[0][1], found[-1][1]), key=lambda inside: table[groups][inside].nunique())
@@ -438,38 +427,26 @@ def _described(cells: np.ndarray, outcomes: np.ndarray) -> pd.DataFrame:
     """Turn the counts of one stratum, by draw, into metrics of patches and of decisions; NaN in a draw without it."""
     patch, frame = substrate.described(cells), _rates(outcomes)
     told = {f"patch {name}": patch["all", key] for name, key in (("macro F1", "macro_f1"), ("accuracy", "accuracy"))}
-    told |= {f"frame {name}": frame[name] for name in ("accuracy", "precision", "recall")}
-    table = pd.DataFrame(told)
+    table = pd.DataFrame(told | {f"frame {name}": frame[name] for name in ("accuracy", "precision", "recall")})
     table.loc[outcomes.sum(axis=1) == 0] = np.nan
     return table
 
 
-def _strata(value: pd.Series, column: str, parts: int, inner) -> dict[str, np.ndarray]:
+def _strata(value: pd.Series, column: str, parts: int, edges: dict | None) -> list[tuple[str, np.ndarray]]:
     """Name the strata of a column, lowest first, and say which frames each has."""
     if value.isna().all():
         raise ReefcoreError(f"no frame has a value of {column}", do="fill the column, or leave it out")
     if value.isna().any():
         logger.warning("%d of %d frames have no %s and are in no stratum.", value.isna().sum(), len(value), column)
-    inner = np.unique(value.quantile(np.arange(1, parts) / parts) if inner is None else inner)
-    place, unit = np.searchsorted(inner, value, side="left"), UNITS.get(column, "")
-    place[value.isna()] = -1
-    masks = [place == s for s in np.unique(place[place >= 0])]
-    return {f"{value[m].min():.1f} to {value[m].max():.1f} {unit}".strip(): m for m in masks}
+    inner = (edges or {}).get(column, value.quantile(np.arange(1, parts) / parts))
+    place, unit = np.searchsorted(np.unique(inner), value, side="left"), UNITS.get(column, "")
+    masks = [(place == s) & value.notna().to_numpy() for s in range(place.max() + 1)]
+    return [(f"{value[m].min():.1f} to {value[m].max():.1f} {unit}".strip(), m) for m in masks if m.any()]
 
 
 def _has(table: pd.DataFrame, columns: list[str], what: str) -> None:
     if missing := [name for name in columns if name not in table]:
         raise ReefcoreError(f"the table of {what} lacks {', '.join(missing)}", do="add what is missing")
-
-
-def _names(grid: tuple[int, int]) -> list[str]:
-    places = [*(f"row {row}" for row in range(grid[0])), *BANDS]
-    return [f"{name}, {place}" for name in ("Deploy", "Coral") for place in places]
-
-
-def _band(column: np.ndarray, columns: int) -> np.ndarray:
-    """Name the third of the frame that the middle of each column lies in: of seven, two, three and two."""
-    return np.array(BANDS)[((2 * np.asarray(column, "int64") + 1) * len(BANDS)) // (2 * columns)]
 
 
 def _checked(ratio, truth, groups) -> tuple[np.ndarray, np.ndarray, pd.Series]:
@@ -478,9 +455,7 @@ def _checked(ratio, truth, groups) -> tuple[np.ndarray, np.ndarray, pd.Series]:
     if not len(ratio):
         raise ReefcoreError("there is no frame to decide", do="check that this part of the survey has labelled frames")
     if truth.dtype != bool or truth.shape != ratio.shape:
-        what = (
-            f"{len(ratio)} frames need as many decisions of an expert, true or false, not {truth.dtype} {truth.shape}"
-        )
+        what = f"{len(ratio)} frames need as many decisions of an expert, true or false"
         raise ReefcoreError(what, do="give label == 'Deploy' of each frame")
     if not ((ratio >= 0) & (ratio <= 1)).all():
         raise ReefcoreError("a share of Deploy patches is outside 0 to 1", do="divide by the patches of the frame")

@@ -159,7 +159,9 @@ def cut(pixels: np.ndarray, size: tuple[int, int], side: int, rows: int, columns
     """Cut the patches of a frame of that (height, width) out of its pixels, of which a decoder may have left fewer."""
     if side < 1:
         raise ReefcoreError(f"a patch of {side} pixels cannot be cut", do="ask for a side of at least 1")
-    boxes = crops(*size, rows, columns) * (np.array(pixels.shape[:2] * 2) / np.array(size * 2))
+    # A decoder's pixel is 8 / k pixels of the frame wide; the last one may hang over its edge.
+    fits = (k for k in range(8, 0, -1) if tuple(-(-length * k // 8) for length in size) == pixels.shape[:2])
+    boxes = crops(*size, rows, columns) * (next(fits) / 8)
     outer = np.column_stack([np.floor(boxes[:, :2]), np.ceil(boxes[:, 2:])]).astype(int)
     out = np.empty((len(boxes), side, side, 3), np.uint8)
     for i, ((top, left, bottom, right), (t, le, b, r)) in enumerate(zip(boxes, outer.tolist(), strict=True)):

@@ -172,10 +172,11 @@ def agreement(
     Agreement
         ``values``: ``first``, ``second``, ``frames`` (that both labelled), ``missing`` (that one of them lacks);
         ``agreement`` (fraction) and ``kappa`` (Cohen 1960, doi:10.1177/001316446002000104), each with ``_low`` and
-        ``_high`` (95 %); ``first_deploys``, ``second_deploys`` (shares of Deploy, over the same frames): kappa is low
-        where nearly all frames have one label, however well people agree; ``faulty``: what agreement would be if
-        frames that one lacks counted as agreement, to show the fault and for nothing else; ``note``: why kappa is NaN.
-        ``confusion``: counts, first in rows. ``missing``: ``frame`` and ``lacks``, the one who lacks it.
+        ``_high`` (95 %; NaN where all draws are alike, as in one group or without any disagreement);
+        ``first_deploys``, ``second_deploys`` (shares of Deploy, over the same frames): kappa is low where nearly all
+        frames have one label, however well people agree; ``faulty``: what agreement would be if frames that one lacks
+        counted as agreement, to show the fault and for nothing else; ``note``: why kappa is NaN. ``confusion``:
+        counts, first in rows. ``missing``: ``frame`` and ``lacks``, the one who lacks it.
 
     Raises
     ------
@@ -224,20 +225,24 @@ def _groups(frames: pd.Index, groups: pd.Series | None) -> np.ndarray:
 
 def _agreement(cells: np.ndarray) -> dict[str, np.ndarray]:
     """Percent agreement and kappa of counts of shape (n, 4); kappa is NaN where both know one label only."""
+    both, first, second, neither = cells.T
+    n = cells.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        yes, first, second, no = cells.T / cells.sum(axis=1)
-        chance = (yes + first) * (yes + second) + (no + first) * (no + second)
-        kappa = np.where((yes == 1) | (no == 1), np.nan, (yes + no - chance) / (1 - chance))
-    return {"agreement": yes + no, "kappa": kappa}
+        agree = (both + neither) / n
+        chance = ((both + first) * (both + second) + (neither + first) * (neither + second)) / n**2
+        kappa = np.where((both == n) | (neither == n), np.nan, (agree - chance) / (1 - chance))
+    return {"agreement": agree, "kappa": kappa}
 
 
 def _spans(drawn: dict[str, np.ndarray]) -> dict[str, tuple[float, float, float]]:
-    """Give the value, which comes first, and the 95 % interval of the draws after it; NaN where the draws are alike."""
-    low, high = metrics.interval(pd.DataFrame(drawn).iloc[1:], 0.95)
-    return {
-        name: (float(values[0]), *((low[name], high[name]) if np.nanstd(values[1:]) else (np.nan, np.nan)))
-        for name, values in drawn.items()
-    }
+    """Give the value, which comes first, and the 95 % interval of the draws after it; NaN where they are all alike."""
+    found = {}
+    for name, values in drawn.items():
+        rest = values[1:][np.isfinite(values[1:])]
+        told = len(rest) and np.ptp(rest) > 1e-12
+        low, high = np.quantile(rest, [0.025, 0.975]) if told else (np.nan, np.nan)
+        found[name] = float(values[0]), float(low), float(high)
+    return found
 
 
 def pairs(

@@ -6,6 +6,8 @@ position stays in every table, with the reason: the authors' code left such fram
 
 from __future__ import annotations
 
+import csv
+import io
 import logging
 import re
 from collections.abc import Iterable
@@ -36,64 +38,56 @@ SPELT = {
 
 
 def utc(times, timezone: str | None = None, where: str | Path | None = None) -> pd.Series:
-    """Turn written times into UTC.
+    """Turn written times into UTC (datetime64[us, UTC]); a missing one stays missing.
 
     Parameters
     ----------
     times : sequence of str
-        ISO 8601 (``2025-03-01T10:15:30+10:00``), or with the colons of EXIF (``2025:03:01 10:15:30``); a missing one
-        stays missing.
+        ISO 8601 (``2025-03-01T10:15:30+10:00``), or with the colons of EXIF (``2025:03:01 10:15:30``).
     timezone : str, optional
         Of times that carry no offset: an IANA name such as ``Australia/Brisbane``, or an offset such as ``+10:00``.
     where : str or path, optional
         The file they are from, for the error.
 
-    Returns
-    -------
-    Series of datetime64[us, UTC]
-
     Raises
     ------
     ReefcoreError
-        Where a time cannot be read, or carries no offset and `timezone` is not given, or is a local time that occurs
+        Where a time cannot be read, carries no offset while `timezone` is not given, or is a local time that occurs
         twice or never because the clocks change.
     """
     text = pd.Series(times, dtype="str").str.strip().replace("", pd.NA)
     text = text.str.replace(r"^(\d{4}):(\d\d):(\d\d)", r"\1-\2-\3", regex=True)
     aware = text.str.contains(r":\d\d.*(?:Z|UTC|[+-]\d\d:?\d\d)$", regex=True, na=False)
     local = text.notna() & ~aware
-    found = pd.Series(pd.NaT, index=text.index, dtype=UTC)
-    found[aware] = pd.to_datetime(text[aware], utc=True, errors="coerce", format="ISO8601")
-    clock = pd.to_datetime(text[local], errors="coerce", format="ISO8601").astype("datetime64[us]")
-    if (bad := (found.isna() & aware) | clock.isna().reindex(text.index, fill_value=False)).any():
+    found = pd.to_datetime(text.where(aware), utc=True, errors="coerce", format="ISO8601").astype(UTC)
+    clock = pd.to_datetime(text.where(local), errors="coerce", format="ISO8601").astype("datetime64[us]")
+    if (bad := text.notna() & found.isna() & clock.isna()).any():
         do = "write times as 2025-03-01T10:15:30+10:00"
         raise ReefcoreError(f"{text[bad].iloc[0]!r} is not a time that can be read", where, do)
-    if local.any():
-        if timezone is None:
-            do = "give its timezone, such as Australia/Brisbane or +10:00"
-            raise ReefcoreError(f"the time {text[local].iloc[0]} does not say of which time zone it is", where, do)
-        zone = _zone(timezone)
-        placed = clock.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
-        if (odd := placed.isna()).any():
-            never = clock[odd].dt.tz_localize(zone, ambiguous=[True] * int(odd.sum()), nonexistent="NaT").isna().iloc[0]
-            text = f"the local time {clock[odd].iloc[0]} occurs {'never' if never else 'twice'} in {timezone}"
-            raise ReefcoreError(f"{text}, because the clocks change", where, "give times in UTC, or with their offset")
-        found[local] = placed.dt.tz_convert("UTC")
-    return found
+    if not local.any():
+        return found
+    if timezone is None:
+        do = "give its timezone, such as Australia/Brisbane or +10:00"
+        raise ReefcoreError(f"the time {text[local].iloc[0]} does not say of which time zone it is", where, do)
+    zone = _zone(timezone)
+    placed = clock.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
+    if (odd := local & placed.isna()).any():
+        first = clock[odd].iloc[0]
+        never = pd.isna(first.tz_localize(zone, ambiguous=True, nonexistent="NaT"))
+        said = f"the local time {first} occurs {'never' if never else 'twice'} in {timezone}, because the clocks change"
+        raise ReefcoreError(said, where, "give times in UTC, or with their offset")
+    return found.fillna(placed.dt.tz_convert("UTC"))
 
 
 def _zone(name: str):
-    if match := re.fullmatch(r"(?:UTC)?([+-])(\d\d):?(\d\d)", name.strip()):
-        sign, hours, minutes = match.groups()
-        if int(hours) <= 14 and int(minutes) < 60:
-            return fixed((1 if sign == "+" else -1) * timedelta(hours=int(hours), minutes=int(minutes)))
-    else:
-        try:
-            return ZoneInfo(name.strip())
-        except (KeyError, ValueError, OSError):
-            pass
-    do = "give an IANA name such as Australia/Brisbane, or an offset such as +10:00"
-    raise ReefcoreError(f"{name!r} is not a time zone", do=do)
+    try:
+        if match := re.fullmatch(r"(?:UTC)?([+-])(\d\d):?([0-5]\d)", name.strip()):
+            sign, hours, minutes = match.groups()
+            return fixed(int(f"{sign}1") * timedelta(hours=int(hours), minutes=int(minutes)))
+        return ZoneInfo(name.strip())
+    except (KeyError, ValueError, OSError):
+        do = "give an IANA name such as Australia/Brisbane, or an offset such as +10:00"
+        raise ReefcoreError(f"{name!r} is not a time zone", do=do) from None
 
 
 def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = None) -> pd.DataFrame:
@@ -109,10 +103,10 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
     Returns
     -------
     DataFrame
-        One row per photo, sorted: ``frame`` (path relative to the folder, or the path as given), ``time``,
-        ``latitude``, ``longitude``, ``how`` (``exif``, or missing), ``problem`` (empty, or why there is no position or
-        no time). Degrees may come with minutes and seconds, or be decimal; south and west are negative. Without a
-        reference (N, S, E, W) there is no position: the hemisphere is not guessed.
+        One row per photo, sorted: ``frame`` (path relative to the folder, or the path as given), ``sequence`` (name of
+        the folder it lies in), ``time``, ``latitude``, ``longitude``, ``how`` (``exif``, or missing), ``problem``
+        (empty, or why there is no position or no time). Degrees may come with minutes and seconds, or be decimal; south
+        and west are negative. Without a reference (N, S, E, W) there is no position: the hemisphere is not guessed.
 
     Raises
     ------
@@ -130,15 +124,17 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
         raise ReefcoreError("there is no photo to read a position from", do="give a folder of photos, or their paths")
     if timezone is not None:
         _zone(timezone)  # said once, not for every photo
-    rows = [(name, *taken(path, timezone)) for name, path in zip(names, paths, strict=True)]
-    table = pd.DataFrame(rows, columns=["frame", "time", "latitude", "longitude", "problem"])
+    rows = [
+        (name, path.resolve().parent.name, *taken(path, timezone)) for name, path in zip(names, paths, strict=True)
+    ]
+    table = pd.DataFrame(rows, columns=["frame", "sequence", "time", "latitude", "longitude", "problem"])
     checked = check_positions(table)
     unlocated = table["latitude"].isna()
     table[["latitude", "longitude"]] = checked[["latitude", "longitude"]]
     problem = table["problem"].where(unlocated | (checked["problem"] == ""), checked["problem"])
     table["how"] = pd.Series(pd.NA, index=table.index, dtype="str").mask(table["latitude"].notna(), "exif")
     table = table.assign(time=pd.to_datetime(table["time"], utc=True).astype(UTC), problem=problem.astype("str"))
-    return table[["frame", "time", "latitude", "longitude", "how", "problem"]]
+    return table[["frame", "sequence", "time", "latitude", "longitude", "how", "problem"]]
 
 
 def taken(path: Path, timezone: str | None) -> tuple:
@@ -213,11 +209,10 @@ def read_track(path: str | Path, timezone: str | None = None) -> pd.DataFrame:
     """
     path = Path(path)
     try:
-        track = _gpx(path) if path.suffix.lower() == ".gpx" else _csv(path, timezone)
-    except OSError:
-        raise ReefcoreError("this track cannot be read", path, "check the path") from None
-    except UnicodeDecodeError:
-        raise ReefcoreError("this track is not UTF-8 text", path, "export it as GPX or as CSV") from None
+        text = path.read_text(encoding="utf-8-sig")
+        track = _gpx(text, path) if path.suffix.lower() == ".gpx" else _csv(text, path, timezone)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReefcoreError(f"this track cannot be read ({error})", path, "export it again as GPX or CSV") from None
     checked = check_positions(track)
     lost = track["time"].isna() | (checked["problem"] != "")
     track = track.assign(latitude=checked["latitude"], longitude=checked["longitude"])[~lost]
@@ -232,39 +227,34 @@ def read_track(path: str | Path, timezone: str | None = None) -> pd.DataFrame:
     return track[~twice].reset_index(drop=True)
 
 
-def _gpx(path: Path) -> pd.DataFrame:
+def _gpx(text: str, path: Path) -> pd.DataFrame:
     import gpxpy
     from gpxpy.gpx import GPXException
 
     try:
-        points = [walked[0] for walked in gpxpy.parse(path.read_text(encoding="utf-8-sig")).walk()]
+        points = [walked[0] for walked in gpxpy.parse(text).walk()]
     except (GPXException, ValueError) as error:
-        if isinstance(error, UnicodeDecodeError):
-            raise
-        text = f"this is not GPX ({' '.join(str(error).split())})"
-        raise ReefcoreError(text, path, "export the track again") from None
+        said = f"this is not GPX ({' '.join(str(error).split())})"
+        raise ReefcoreError(said, path, "export the track again") from None
     times = [None if point.time is None else point.time.isoformat() for point in points]
     table = pd.DataFrame([(p.latitude, p.longitude) for p in points], columns=["latitude", "longitude"], dtype=float)
     return table.assign(time=utc(times, "UTC", path))
 
 
-def _csv(path: Path, timezone: str | None) -> pd.DataFrame:
+def _csv(text: str, path: Path, timezone: str | None) -> pd.DataFrame:
     try:
-        raw = pd.read_csv(path, sep=None, engine="python", dtype="str", skipinitialspace=True, encoding="utf-8-sig")
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        if isinstance(error, UnicodeDecodeError):
-            raise
-        text = f"this is no table ({' '.join(str(error).split())})"
-        raise ReefcoreError(text, path, "export the track as CSV") from None
+        raw = pd.read_csv(io.StringIO(text), sep=None, engine="python", dtype="str", skipinitialspace=True)
+    except (pd.errors.ParserError, ValueError, csv.Error) as error:
+        said = f"this is no table ({' '.join(str(error).split())})"
+        raise ReefcoreError(said, path, "export the track as CSV") from None
     plain = {re.sub(r"[^a-z]", "", str(name).lower()): name for name in reversed(raw.columns)}
     found = {name: next((plain[s] for s in spelt if s in plain), None) for name, spelt in SPELT.items()}
     if missing := [name for name, column in found.items() if column is None]:
-        text = f"the table has no column for {' and '.join(missing)} (it has {', '.join(map(str, raw.columns))})"
-        raise ReefcoreError(text, path, "name them time, latitude and longitude")
-    if "utc" in found["time"].lower():
-        timezone = timezone or "UTC"
+        said = f"the table has no column for {' and '.join(missing)} (it has {', '.join(map(str, raw.columns))})"
+        raise ReefcoreError(said, path, "name them time, latitude and longitude")
+    zone = timezone or ("UTC" if "utc" in found["time"].lower() else None)
     table = raw[list(found.values())].set_axis(list(found), axis=1)
-    return table.assign(time=utc(table["time"], timezone, path))
+    return table.assign(time=utc(table["time"], zone, path))
 
 
 def read_tracks(folder: str | Path, timezone: str | None = None) -> pd.DataFrame:
@@ -304,38 +294,42 @@ def join(frames: pd.DataFrame, track: pd.DataFrame, most: float = 5.0) -> pd.Dat
     require(track, "time", "latitude", "longitude")
     if not most > 0:
         raise ReefcoreError(f"most={most} is not a number of seconds above 0", do="give the longest gap to bridge")
-    blank = {"latitude": np.nan, "longitude": np.nan, "how": pd.Series(pd.NA, frames.index, dtype="str"), "problem": ""}
-    out = frames.assign(**{name: value for name, value in blank.items() if name not in frames})
-    todo = out["latitude"].isna()
-    if "sequence" in frames and "sequence" in track:
-        tracks = dict(iter(track.groupby("sequence")))
-        groups = [(here.index, tracks.get(name, track[:0])) for name, here in out[todo].groupby("sequence")]
-    else:
-        groups = [(out.index[todo], track)]
-    for rows, fixes in groups:
-        fixes = fixes.sort_values("time")
-        seconds, at = (table["time"].astype(UTC).astype("int64") / 1e6 for table in (fixes, out.loc[rows]))
-        seconds, at = seconds.to_numpy(), at.where(out.loc[rows, "time"].notna()).to_numpy()
-        after = np.searchsorted(seconds, at)  # the first fix not before the frame; NaN sorts last
-        inside = (after < len(seconds)) & ((after > 0) | np.isin(at, seconds))
-        after = np.minimum(after, max(len(seconds) - 1, 0))
-        before = np.maximum(after - 1, 0)
-        why = np.where(np.isnan(at), "it has no time", "its time is not within a track")
-        if inside.any():
-            exact, gap = seconds[after] == at, seconds[after] - seconds[before]
-            good = inside & (exact | (gap <= most))
-            weight = np.where(exact, 1.0, np.divide(at - seconds[before], gap, out=np.ones_like(gap), where=gap > 0))
-            north, east = fixes["latitude"].to_numpy(), fixes["longitude"].to_numpy()
-            step = (east[after] - east[before] + 180) % 360 - 180  # the short way, at 180 degrees too
-            out.loc[rows[good], "latitude"] = (north[before] + weight * (north[after] - north[before]))[good]
-            out.loc[rows[good], "longitude"] = ((east[before] + weight * step + 180) % 360 - 180)[good]
-            out.loc[rows[good], ["how", "problem"]] = ["track", ""]
-            far = [f"the fixes around its time are {value:.0f} s apart" for value in gap]
-            why = np.where(inside & ~good, far, why)
-            rows, why = rows[~good], why[~good]
-        said = out.loc[rows, "problem"].fillna("")
-        out.loc[rows, "problem"] = said.where(said == "", said + "; ") + "track: " + why.astype(object)
-    return out
+    blank = {"latitude": np.nan, "longitude": np.nan, "how": None, "problem": ""}
+    out = frames.assign(**{name: value for name, value in blank.items() if name not in frames}).reset_index(drop=True)
+    out = out.astype({"how": "object", "problem": "object"})
+    at, fixes, todo = _seconds(frames), track.assign(when=_seconds(track)).sort_values("when"), out["latitude"].isna()
+    own = "sequence" in frames and "sequence" in track
+    for name, here in out[todo].groupby(out["sequence"] if own else todo, dropna=False):
+        mine = fixes[fixes["sequence"] == name] if own else fixes
+        place, why = _between(at[here.index], mine[["when", "latitude", "longitude"]].to_numpy(float).T, most)
+        out.loc[here.index, ["latitude", "longitude"]] = place
+        out.loc[here.index, "how"] = np.where(why == "", "track", None)
+        said = [f"{old}; track: {now}".removeprefix("; ") for old, now in zip(here["problem"], why, strict=True)]
+        out.loc[here.index, "problem"] = np.where(why == "", "", said)
+    return out.astype({"how": "str", "problem": "str"}).set_axis(frames.index)
+
+
+def _seconds(table: pd.DataFrame) -> np.ndarray:
+    """Give the times of a table in seconds since 1970, NaN where there is none; a clock without a zone is refused."""
+    if getattr(table["time"].dtype, "tz", None) is None:
+        raise ReefcoreError("the times of the table have no time zone", do="make them UTC with tracks.utc")
+    time = table["time"].astype(UTC)
+    return (time.astype("int64") / 1e6).where(time.notna()).to_numpy(float)
+
+
+def _between(at: np.ndarray, fixes: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray]:
+    """Interpolate positions (n, 2) from fixes of shape (3, n): seconds, latitude, longitude; and say why not."""
+    seconds, north, east = fixes if fixes.size else np.full((3, 1), -1.0)  # without any: one in 1969
+    ends = {"left": np.nan, "right": np.nan}
+    latitude = np.interp(at, seconds, north, **ends)
+    longitude = np.interp(at, seconds, np.unwrap(east, period=360), **ends)  # whole at 180 degrees too
+    after = np.searchsorted(seconds, at).clip(0, len(seconds) - 1)  # the first fix not before the frame
+    gap = np.where(np.isin(at, seconds), 0, seconds[after] - seconds[after - 1])
+    far = [f"the fixes around its time are {value:.0f} s apart" for value in gap]
+    why = np.where(np.isnan(latitude), "its time is not within a track", np.where(gap > most, far, ""))
+    why = np.where(np.isnan(at), "it has no time", why)
+    place = np.column_stack([latitude, (longitude + 180) % 360 - 180])
+    return np.where((why == "")[:, None], place, np.nan), why
 
 
 def deployment(frames: pd.DataFrame, decisions: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -359,7 +353,7 @@ def deployment(frames: pd.DataFrame, decisions: pd.DataFrame | None = None) -> p
     Raises
     ------
     ReefcoreError
-        Where a column is missing, or a frame has two decisions.
+        Where a column is missing, or a frame has two decisions or an empty one.
     """
     from pyproj import Geod
 
@@ -371,9 +365,13 @@ def deployment(frames: pd.DataFrame, decisions: pd.DataFrame | None = None) -> p
         known = frames.columns.intersection(decisions.columns).difference(["frame"])
         frames = frames.drop(columns=known).merge(decisions, on="frame")
     require(frames, "frame", "sequence", "time", "latitude", "longitude", "deploy")
-    order = [frames["latitude"].isna().rename("lost"), *(frames[name] for name in ("sequence", "time", "frame"))]
-    table = frames.loc[pd.concat(order, axis=1).sort_values(["lost", "sequence", "time", "frame"]).index]
-    table = table.reset_index(drop=True).assign(deploy=table["deploy"].to_numpy(bool), along=np.nan, since=np.nan)
+    if frames["deploy"].isna().any():
+        text = f"frame {frames.loc[frames['deploy'].isna(), 'frame'].iloc[0]} has no decision"
+        raise ReefcoreError(text, do="say deploy as true or false")
+    table = frames.assign(
+        lost=frames["latitude"].isna(), deploy=frames["deploy"].astype(bool), along=np.nan, since=np.nan
+    )
+    table = table.sort_values(["lost", "sequence", "time", "frame"], ignore_index=True).drop(columns="lost")
     for _, here in table[table["latitude"].notna()].groupby("sequence"):
         north, east = here["latitude"].to_numpy(), here["longitude"].to_numpy()
         steps = Geod(ellps="WGS84").inv(east[:-1], north[:-1], east[1:], north[1:])[2]
@@ -425,9 +423,16 @@ def coverage(points: pd.DataFrame, block: float = 5.0, n: int = 1000, seed: int 
     DataFrame
         ``sequence`` (the last row is ``all``), ``frames``, ``blocks`` (drawn), ``coral``, ``ci_low``, ``ci_high``
         (fractions, 95 %; NaN for a single block).
+
+    Raises
+    ------
+    ReefcoreError
+        Where a column is missing, or no frame has a position and a share of coral.
     """
     require(points, "sequence", "latitude", "along", "coral")
     points = points[points["latitude"].notna() & points["coral"].notna()]
+    if points.empty:
+        raise ReefcoreError("no frame has a position and a share of coral", do="join the frames to a track")
     rows = []
     for name, here in [*points.groupby("sequence"), ("all", points)]:
         unit = here["sequence"] if name == "all" else here["along"] // block
