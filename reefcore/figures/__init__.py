@@ -14,11 +14,12 @@ from reefcore.figures.colours import colour_neighbours, resolution_scatter, sour
 from reefcore.figures.few_shot import label_curves
 from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
 from reefcore.figures.open_set import known_unknown, risk_coverage
+from reefcore.figures.realtime import kept_up, time_shares
 from reefcore.figures.results import class_weights, forest, learning, matrices, results_table
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
-from reefcore.figures.tracks import repeats, survey_sites, track_map
 from reefcore.figures.substrate import frame_grid
+from reefcore.figures.tracks import repeats, survey_sites, track_map
 from reefcore.figures.tree import taxon_tree
 from reefcore.figures.zero_shot import answers, prompt_sets
 
@@ -37,6 +38,7 @@ __all__ = [
     "frame_grid",
     "funnel",
     "kept_again",
+    "kept_up",
     "known_unknown",
     "label_curves",
     "learning",
@@ -58,5 +60,6 @@ __all__ = [
     "source_map",
     "survey_sites",
     "taxon_tree",
+    "time_shares",
     "track_map",
 ]

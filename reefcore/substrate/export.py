@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -196,6 +197,18 @@ def quantise(path: str | Path, output: str | Path, patches: np.ndarray) -> Path:
         )
         known = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
         return _save(onnx, onnx.load(made), output, known | {"precision": "int8"})
+
+
+def described(path: str | Path) -> pd.DataFrame:
+    """List the inputs and outputs of an exported model: ``name``, ``is`` (input, output), ``type``, ``shape``."""
+    onnx, rows = stream.needs("onnx"), []
+    graph = onnx.load(path).graph
+    for kind, values in (("input", graph.input), ("output", graph.output)):
+        for value in values:
+            number = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name
+            shape = [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            rows.append((value.name, kind, number, " x ".join(map(str, shape)) or "one number"))
+    return pd.DataFrame(rows, columns=["name", "is", "type", "shape"])
 
 
 def tail(path: str | Path) -> bytes:

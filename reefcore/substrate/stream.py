@@ -200,7 +200,7 @@ def frames_of(source) -> Iterator[Frame]:
     source : path, str or iterable
         A folder of photos (see `reefcore.images.photos_in`), one photo, a video, an address that FFmpeg opens
         (``rtsp://...``), a file ``.mjpeg`` or ``-`` (standard input) of JPEGs one after another, as
-        ``ffmpeg -f mjpeg -`` writes; or any iterable of paths or of uint8 arrays (height, width, 3).
+        ``ffmpeg -f mjpeg -`` writes; or any iterable of paths, of uint8 arrays (height, width, 3) or of `Frame`.
 
     Returns
     -------
@@ -233,6 +233,8 @@ def frames_of(source) -> Iterator[Frame]:
 
 
 def _named(item, number: int) -> Frame:
+    if isinstance(item, Frame):
+        return item
     return Frame(str(item), None, Path(item)) if isinstance(item, str | Path) else Frame(f"{number:06d}", None, item)
 
 
@@ -440,6 +442,16 @@ def read(path: str | Path) -> pd.DataFrame:
     except (OSError, ValueError) as error:
         raise ReefcoreError(f"these are no decisions of `reefcore substrate run` ({error})", path) from None
     return table.assign(deploy=table["deploy"].map({"true": True, "false": False}).astype("boolean"))
+
+
+def by_patch(decisions: pd.DataFrame, columns: int = GRID[1]) -> pd.DataFrame:
+    """Give each patch of decided frames its own row: ``frame``, ``row``, ``column`` (from 0), ``y_pred``."""
+    known = decisions.loc[decisions["classes"] != "", ["frame", "classes"]]
+    told = known.assign(y_pred=known["classes"].map(list)).explode("y_pred", ignore_index=True)
+    place = told.groupby("frame", sort=False).cumcount()
+    told = told.assign(row=place // columns, column=place % columns)
+    told["y_pred"] = told["y_pred"].map({name[0]: name for name in SUBSTRATES}).astype("str")
+    return told[["frame", "row", "column", "y_pred"]]
 
 
 def timings(
