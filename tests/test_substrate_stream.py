@@ -104,6 +104,13 @@ def test_a_run_that_was_killed_goes_on_where_it_was(runner, folder, tmp_path, mo
     assert again["frame"].tolist() == [f"s{i // 3}/{i}.jpg" for i in range(6)]
     assert output.read_text().startswith("".join(lines[:4]))
     assert stream.run(folder, runner, output)["frames"] == 0
+    named = [stream.Frame(f"s1/{i}.jpg", None, folder / "s1" / f"{i}.jpg") for i in (3, 4)]
+    assert stream.run(named, runner, output)["frames"] == 0
+    assert stream.run([frame(3)], runner, output)["frames"] == 1  # an array has a number, not a name
+    assert stream.read(output)["frame"].iloc[-1] == "000001@6"
+    table = stream.by_patch(again)
+    assert len(table) == 6 * 28 and set(table["y_pred"]) == {"Deploy", "Coral", "No-Deploy"}
+    assert table.loc[30, ["frame", "row", "column"]].tolist() == ["s0/1.jpg", 0, 2]
 
 
 def test_decisions_of_another_alpha_model_or_program_are_not_added_to(runner, folder, tmp_path):

@@ -354,7 +354,8 @@ def run(
     than wide has both. What model, alpha and grid they are of is in ``<output>.json``.
 
     A run that was interrupted goes on: photos and frames of a video that are in the file are not done again, and a last
-    line that is not whole is. Frames of pipes, cameras and live runs have no lasting names: they are added.
+    line that is not whole is. Frames of pipes, cameras and live runs have no lasting names: they are added, with ``@``
+    and how many were there before at the end of their names.
 
     Parameters
     ----------
@@ -389,12 +390,15 @@ def run(
     frames = frames_of(source)
     runner = model if isinstance(model, Runner) else Runner(model, alpha, threads)
     done = _earlier(Path(output), runner)
-    if kept and not live:
-        frames = (frame for frame in frames if frame.name not in done)
-    elif done:  # their numbers begin again
-        frames = (frame._replace(name=f"{frame.name}@{len(done)}") for frame in frames)
+
+    def left() -> Iterator[Frame]:
+        for frame in frames:
+            lasting = not live and (kept or isinstance(frame.what, Path))
+            if not (lasting and frame.name in done):
+                yield frame if lasting or not done else frame._replace(name=f"{frame.name}@{len(done)}")
+
     began, dropped, rows = time.perf_counter(), [0], []
-    came = _ahead(_arriving(frames, rate), 1 if live else CUTTERS, dropped if live else None)
+    came = _ahead(_arriving(left(), rate), 1 if live else CUTTERS, dropped if live else None)
     with open(output, "a", newline="", encoding="utf-8") as file, ThreadPoolExecutor(CUTTERS) as pool:
         writer = csv.writer(file)
         try:
