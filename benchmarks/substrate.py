@@ -17,23 +17,23 @@ import pandas as pd
 
 from benchmarks import Row, photo, seconds
 
-FRAMES = 4  # different ones, again and again
+FRAMES = 2  # different ones, again and again
 SIZES = {"4 to 6 MB": 92, "about 2 MB": 70}  # of a file, by the quality of its JPEG
 
 
-def frames(folder: Path, quality: int) -> list[Path]:
-    """Write photographs-like frames of 5312 x 3040 pixels: structure at every scale, and a sensor's noise."""
+def frames(folder: Path) -> dict[str, list[Path]]:
+    """Write frames of 5312 x 3040 pixels like photographs, structure at every scale and a sensor's noise, by size."""
     from PIL import Image
 
-    paths = []
+    found: dict[str, list[Path]] = {name: [] for name in SIZES}
     for seed in range(FRAMES):
-        path = photo(folder / f"{quality}-{seed}.jpg", 5312, 3040, seed)
-        smooth = np.asarray(Image.open(path)).astype(np.float32)
+        smooth = np.asarray(Image.open(photo(folder / "smooth.jpg", 5312, 3040, seed))).astype(np.float32)
         noise = np.random.default_rng(seed).normal(0, 6, smooth.shape[:2]).astype(np.float32)
-        noisy = np.clip(smooth + noise[..., None], 0, 255).astype(np.uint8)
-        Image.fromarray(noisy).save(path, quality=quality)
-        paths.append(path)
-    return paths
+        noisy = Image.fromarray(np.clip(smooth + noise[..., None], 0, 255).astype(np.uint8))
+        for number, (name, quality) in enumerate(SIZES.items()):
+            found[name].append(folder / f"{number}-{seed}.jpg")
+            noisy.save(found[name][-1], quality=quality)
+    return found
 
 
 def models(folder: Path) -> dict[str, Path]:
@@ -50,7 +50,7 @@ def models(folder: Path) -> dict[str, Path]:
     return {"ONNX Runtime": export.write(fitted, folder / "network.onnx"), "PyTorch": checkpoint}
 
 
-def table(folder: Path, repeats: int = 5) -> pd.DataFrame:
+def table(folder: Path, repeats: int = 4) -> pd.DataFrame:
     """Measure the parts one after another, and the runner, in which decoding and network work at the same time.
 
     Returns
@@ -63,8 +63,7 @@ def table(folder: Path, repeats: int = 5) -> pd.DataFrame:
     from reefcore.substrate import stream
 
     rows, built = [], models(folder)
-    for quality in SIZES.values():
-        paths = frames(folder, quality)
+    for paths in frames(folder).values():
         megabytes = np.mean([path.stat().st_size for path in paths]) / 1e6
         parts = stream.timings(built["ONNX Runtime"], paths, (1, 2), repeats).pivot(
             index="threads", columns="part", values="seconds"
