@@ -4,14 +4,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+from PIL import Image
 
 torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
+from reefcore import fitting, learners  # noqa: E402
+from reefcore.cli import main  # noqa: E402
 from reefcore.errors import ReefcoreError  # noqa: E402
-from reefcore.substrate import decide, export, least, stream  # noqa: E402
+from reefcore.substrate import decide, export, grid, least, stream, training  # noqa: E402
 from reefcore.tables import SUBSTRATES  # noqa: E402
 
 SIDE, OUT = 32, ["ratio", "coral", "deploy"]
@@ -83,6 +87,30 @@ def test_it_agrees_with_pytorch_on_real_photos(path, model):
     photos = [file for file in photos if "truncated" not in file.name]
     found = export.check(model, path, photos)
     assert found["difference"] < 1e-4 and found["classes"] and found["frames"] == len(photos) > 2
+
+
+def test_a_checkpoint_and_its_export_decide_alike(tmp_path, capsys, monkeypatch):
+    recipe = training.recipe("mobilenetv3_small", "sample", {"input_size": SIDE})
+    learner = learners.build(recipe, list(SUBSTRATES), counts=[1, 1, 1]).eval()
+    about = {"rows": 3, "columns": 5, "alpha": 0.2, "run": "r", "notice": "A test."}
+    made = fitting.Fitted(learner, recipe, pd.DataFrame(columns=fitting.HISTORY), 0, SIDE, about)
+    checkpoint, exported = made.save(tmp_path / "m.safetensors"), tmp_path / "m.onnx"
+    assert main(["substrate", "export", str(checkpoint), str(exported)]) == 0
+    assert capsys.readouterr().out == f"{exported}\n"
+    frames = [np.random.default_rng(i).integers(0, 256, (95, 133 - 60 * i, 3), dtype=np.uint8) for i in range(2)]
+    threads, runners = torch.get_num_threads(), [stream.Runner(path) for path in (checkpoint, exported)]
+    for frame in frames:
+        ours, theirs = (runner.decide(frame) for runner in runners)
+        assert np.abs(ours.probability - theirs.probability).max() < 1e-4 and ours.ratio == theirs.ratio
+        assert (ours.classes == theirs.classes).all() and len(ours.classes) == 15 and ours.deploy == theirs.deploy
+    assert runners[0].alpha == runners[1].alpha == 0.2 and torch.get_num_threads() == threads
+    folder = tmp_path / "frames"
+    folder.mkdir()
+    Image.fromarray(frames[0]).save(folder / "a.png")
+    asked = []
+    monkeypatch.setattr(export, "quantise", lambda path, out, patches: asked.append(patches))
+    assert main(["substrate", "export", str(checkpoint), str(exported), "--int8", "--frames", str(folder)]) == 0
+    assert (asked[0] == grid.patches(frames[0], SIDE, 3, 5)).all()
 
 
 def test_a_check_would_notice_another_model(path):

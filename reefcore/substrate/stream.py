@@ -101,7 +101,7 @@ class Runner:
     alpha : float, optional
         In [0, 1]; by default the model's own operating point.
     threads : int
-        Of the network. Decoding has another one.
+        Of the network; decoding and cutting have two others.
 
     Attributes
     ----------
