@@ -90,7 +90,7 @@ def test_it_agrees_with_pytorch_on_real_photos(path, model):
 
 
 def test_a_checkpoint_and_its_export_decide_alike(tmp_path, capsys, monkeypatch):
-    recipe = training.recipe("mobilenetv3_small", "sample", {"input_size": SIDE})
+    recipe = training.recipe("resnet18", "sample", {"input_size": SIDE})
     learner = learners.build(recipe, list(SUBSTRATES), counts=[1, 1, 1]).eval()
     about = {"rows": 3, "columns": 5, "alpha": 0.2, "run": "r", "notice": "A test."}
     made = fitting.Fitted(learner, recipe, pd.DataFrame(columns=fitting.HISTORY), 0, SIDE, about)

@@ -552,7 +552,7 @@ def _earlier(output: Path, runner: Runner) -> set[str]:
         model = hashlib.file_digest(file, "sha256").hexdigest()
     mine = {"model": model, "alpha": runner.alpha, "rows": runner.rows, "columns": runner.columns}
     beside = output.with_name(f"{output.name}.json")
-    if not output.exists():
+    if not output.exists() or not output.stat().st_size:
         write_json(mine | {key: runner.about[key] for key in ("run", "notice")}, beside)
         output.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
         return set()
