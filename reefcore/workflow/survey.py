@@ -84,6 +84,11 @@ def _runs(profile: Profile) -> dict[str, tuple[str, Recipe]]:
     return found
 
 
+def _source(profile: Profile, kind: str, recipe: Recipe) -> str:
+    """Give the name or file that a profile names a recipe by."""
+    return next(name for name in profile.substrate[kind] if Path(name).stem == recipe.name)
+
+
 def _sample(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore.sample import substrate
 
@@ -144,7 +149,9 @@ def _run(name: str, kind: str, recipe: Recipe, profile: Profile, folder: Path, w
     told, of = done.predictions, "patch"
     if kind == "frame_recipes":
         told, of = told.drop(columns=["split", "row", "column"]), "frame"
-    tables = {f"{of}_predictions": told, "substrate_history": done.history, "substrate_runs": done.facts}
+    full = training.recipe(_source(profile, kind, recipe), "full")  # for the page, which builds no models
+    facts = done.facts.assign(full_parameters=training.parameters(full, len(classes)))
+    tables = {f"{of}_predictions": told, "substrate_history": done.history, "substrate_runs": facts}
     for table, rows in tables.items():
         write_parquet(rows, folder / table / f"{name}.parquet")
     done.fitted.save(folder / "checkpoints" / f"substrate-{name}.safetensors")
