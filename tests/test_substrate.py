@@ -118,7 +118,7 @@ class TestDecide:
         assert decide(np.array(SUBSTRATES)[frames[1]], 0.5) is True
         assert decide([1] * 28, 0) is False  # Coral counts as No-Deploy
 
-    @pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan"), 60])
+    @pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan"), 60, None, "half"])
     def test_refuses_an_alpha_that_is_no_share(self, alpha):
         with pytest.raises(ReefcoreError, match="is no share of patches"):
             decide(["Deploy"], alpha)

@@ -147,7 +147,10 @@ def least(alpha: float, patches: int = 28) -> int:
     """
     if patches < 1:
         raise ReefcoreError(f"a frame of {patches} patches cannot be decided", do="use a grid of at least one patch")
-    value = float(str(alpha)) if isinstance(alpha, np.floating) else float(alpha)  # 0.7 in single precision is 0.7 too
+    try:
+        value = float(str(alpha))  # 0.7 in single precision is 0.7 too
+    except ValueError:
+        value = np.nan
     if not 0 <= value <= 1:
         raise ReefcoreError(f"alpha={alpha} is no share of patches", do="choose an alpha from 0 to 1, such as 0.5")
     return int((np.arange(patches + 1) / patches <= value).sum())

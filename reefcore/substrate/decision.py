@@ -398,6 +398,7 @@ def strata(
     _has(frames, list(by), "frames")
     if len(patches[["run_id", "part"]].drop_duplicates()) > 1:
         raise ReefcoreError("strata are of one run and one part of the frames", do="choose one of each")
+    frames = frames.drop_duplicates("frame")
     table = shares(patches, frames)
     patches = patches[patches["frame"].isin(table["frame"])]
     cells = substrate.confusion_cells(*substrate.coded(patches["y_true"], patches["y_pred"]))
