@@ -62,8 +62,8 @@ def track_map(points: pd.DataFrame) -> Figure:
         axes.plot([x, x + length], [y, y], color="black", lw=2, solid_capstyle="butt", zorder=4)
         axes.annotate(f"{length:g} m", (x, y), (0, 4), textcoords="offset points", fontsize=8, zorder=4)
     arrow = {"arrowstyle": "-|>", "color": "black"}
-    panels[0].annotate("", (0.92, 0.97), (0.92, 0.8), xycoords="axes fraction", arrowprops=arrow)
-    panels[0].text(0.92, 0.79, "N", ha="center", va="top", fontsize=8, transform=panels[0].transAxes)
+    panels[0].annotate("", (0.94, 0.14), (0.94, 0.02), xycoords="axes fraction", arrowprops=arrow)
+    panels[0].text(0.88, 0.03, "N", ha="center", fontsize=8, transform=panels[0].transAxes)
     if drawn is not None:
         bar = figure.colorbar(drawn, ax=panels[: len(groups)], shrink=0.8, aspect=30, pad=0.02)
         bar.set_label("share of Coral patches", fontsize=9)
