@@ -38,11 +38,11 @@ SPREAD = 1.5  # m of seabed across a frame to a metre of altitude
 STEP, EVERY = 1.3, 2  # m and s from frame to frame
 COMMUNITY = 9  # hard corals of a site
 #: What a strip is laid out in, and its usual share; corals and macroalgae grow on rock.
-ZONES = {"reef": 0.29, "sand": 0.29, "algae": 0.15, "coral": 0.22, "shadow": 0.05}
+ZONES = {"reef": 0.26, "sand": 0.31, "algae": 0.16, "coral": 0.22, "shadow": 0.05}
 #: What grows in which zone: size against a usual colony, and share of the zone.
 GROWTH = [
     ("coral", "corals", 1.0, 1.3), ("reef", "corals", 0.7, 0.04), ("sand", "corals", 0.6, 0.02),
-    ("algae", "Macroalgae", 0.9, 1.1), ("reef", "Macroalgae", 0.45, 0.03), ("reef", "Octocorallia", 0.7, 0.02),
+    ("algae", "Macroalgae", 1.1, 1.7), ("reef", "Macroalgae", 0.45, 0.03), ("reef", "Octocorallia", 0.7, 0.02),
     ("coral", "Porifera", 0.6, 0.03),
 ]  # fmt: skip
 DEPLOYABLE = ("Hard substrate", "Corallinales", "Turf algae", "Rubble")
@@ -50,8 +50,8 @@ DEPLOYABLE = ("Hard substrate", "Corallinales", "Turf algae", "Rubble")
 SUBSTRATE = np.array([1 if kind in taxa.CORALS else 2 * (kind.name in DEPLOYABLE) for kind in taxa.KINDS.values()])
 #: How much a cell counts in the decision on its frame (rows from the top, columns from the left): a device falls behind
 #: the vehicle, whose way is up in the frame, and between its sides.
-WEIGHT = np.linspace(0.3, 1.7, GRID[0])[:, None] * (2 - 0.4 * np.abs(np.arange(GRID[1]) - GRID[1] // 2))
-ENOUGH, TOO_MUCH = 0.38, 0.33  # weighted shares: Deploy above which, and Coral below which, a device may be dropped
+WEIGHT = np.linspace(0.1, 1.9, GRID[0])[:, None] * (2 - 0.5 * np.abs(np.arange(GRID[1]) - GRID[1] // 2))
+ENOUGH, TOO_MUCH = 0.36, 0.5  # weighted shares: Deploy above which, and Coral below which, a device may be dropped
 #: Threshold and noise of each observer, and how much of the last answer stays when frames come in order.
 OBSERVERS = {"observer A": (0.02, 0.07, 0.05), "observer B": (-0.03, 0.09, 0.08)}
 NO_FIX, UNSEEN = 0.04, 0.03  # shares of frames: without a position; that an observer lacks
@@ -73,7 +73,7 @@ def _plan(seed: int, scale: float) -> list[SimpleNamespace]:
     common = survey.weights()[known.index[known["ocean"] != "Atlantic"]] ** 0.35
     camera = photos.make_look(seed, REALM, 12).camera  # one vehicle, one camera
     camera = replace(camera, strobe=0.0, balance=0.8, tint=(0.97, 1.0, 1.0), brightness=0.24, contrast=1.15)
-    murk = rng.permutation(np.geomspace(0.3, 2.2, sites))  # NTU
+    murk = rng.permutation(np.geomspace(0.3, 2.8, sites))  # NTU
     deep = rng.permutation(np.linspace(2.5, 7.5, sites))
     made = []
     for site, name in enumerate(names):
