@@ -18,7 +18,7 @@ import pandas as pd
 from benchmarks import Row, photo, seconds
 
 FRAMES = 2  # different ones, again and again
-SIZES = {"4 to 6 MB": 92, "about 2 MB": 70}  # of a file, by the quality of its JPEG
+SIZES = {"4 to 6 MB": 88, "about 2 MB": 65}  # of a file, by the quality of its JPEG
 
 
 def frames(folder: Path) -> dict[str, list[Path]]:
