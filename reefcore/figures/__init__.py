@@ -15,6 +15,7 @@ from reefcore.figures.few_shot import label_curves
 from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
 from reefcore.figures.open_set import known_unknown, risk_coverage
 from reefcore.figures.pseudo_labels import label_worth
+from reefcore.figures.realtime import kept_up, time_shares
 from reefcore.figures.results import class_weights, forest, learning, matrices, results_table
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
@@ -38,6 +39,7 @@ __all__ = [
     "frame_grid",
     "funnel",
     "kept_again",
+    "kept_up",
     "known_unknown",
     "label_curves",
     "label_worth",
@@ -60,5 +62,6 @@ __all__ = [
     "source_map",
     "survey_sites",
     "taxon_tree",
+    "time_shares",
     "track_map",
 ]

@@ -125,7 +125,7 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
     if timezone is not None:
         _zone(timezone)  # said once, not for every photo
     rows = [
-        (name, path.resolve().parent.name, *_position(path, timezone)) for name, path in zip(names, paths, strict=True)
+        (name, path.resolve().parent.name, *taken(path, timezone)) for name, path in zip(names, paths, strict=True)
     ]
     table = pd.DataFrame(rows, columns=["frame", "sequence", "time", "latitude", "longitude", "problem"])
     checked = check_positions(table)
@@ -137,7 +137,7 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
     return table[["frame", "sequence", "time", "latitude", "longitude", "how", "problem"]]
 
 
-def _position(path: Path, timezone: str | None) -> tuple:
+def taken(path: Path, timezone: str | None) -> tuple:
     """Read time, latitude, longitude and what is wrong with them from one photo."""
     try:
         _, taking, gps = images.exif(path)

@@ -281,7 +281,9 @@ def parameters(recipe: Recipe, classes: int = len(SUBSTRATES)) -> int:
     return sum(p.numel() for p in learner.parameters() if p.requires_grad)
 
 
-def flattery(by_sequence: pd.DataFrame, by_patch: pd.DataFrame, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+def flattery(
+    by_sequence: pd.DataFrame, by_patch: pd.DataFrame, n: int = 1000, seed: int = 0, paired: bool = False
+) -> pd.DataFrame:
     """Measure how much better a model looks when patches, not sequences, were divided at random.
 
     Parameters
@@ -290,6 +292,8 @@ def flattery(by_sequence: pd.DataFrame, by_patch: pd.DataFrame, n: int = 1000, s
         Test predictions of the same recipe under `split` and under `random_split`: ``frame``, ``y_true``, ``y_pred``.
     n, seed : int
         Draws of the bootstrap over frames, and their seed; the test patches differ, so both are drawn independently.
+    paired : bool
+        Both are of the same frames, whose draws are then the same: any two models may be compared so.
 
     Returns
     -------
@@ -299,7 +303,7 @@ def flattery(by_sequence: pd.DataFrame, by_patch: pd.DataFrame, n: int = 1000, s
     draws = []
     for at, told in enumerate((by_sequence, by_patch)):
         cells = substrate.confusion_cells(*substrate.coded(told["y_true"], told["y_pred"]))
-        sums = metrics.drawn_sums(cells.reshape(len(told), -1), told["frame"], n, seed + at)
+        sums = metrics.drawn_sums(cells.reshape(len(told), -1), told["frame"], n, seed if paired else seed + at)
         draws.append(substrate.described(sums)["all"][["macro_f1", "accuracy"]])
     gap = draws[1] - draws[0]
     low, high = metrics.interval(gap.iloc[1:], 0.95)
