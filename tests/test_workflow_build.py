@@ -73,6 +73,20 @@ def built(survey, undisturbed) -> Checkout:
     return survey
 
 
+@pytest.fixture
+def reefcore(survey, capfd):
+    """The command line, in this process, where it should start no job; one that it starts all the same is heard."""
+
+    def run(*arguments) -> subprocess.CompletedProcess:
+        for cached in (steps._runs, steps.plan, steps.key, keys.environment):  # another process would read the files
+            cached.cache_clear()
+        code = cli.main(list(arguments))
+        return subprocess.CompletedProcess(arguments, code, *capfd.readouterr())
+
+    yield run
+    keys.environment.cache_clear()
+
+
 def made(result) -> set[str]:
     """List the jobs that a run of the command line did."""
     assert result.returncode == 0, result.stderr
@@ -87,19 +101,19 @@ def contents(checkout) -> dict[str, str]:
     return found
 
 
-def test_only_what_changed_is_made_again(built):
+def test_only_what_changed_is_made_again(built, reefcore):
     survey, first = built, contents(built)
     for path in survey.folder.rglob("*"):
         if path.suffix in (".parquet", ".ipynb", ".json") or ".keys" in path.parts or "done" in path.parts:
             os.utime(path)
-    assert made(survey.reefcore("run", "all")) == set()
-    rows = json.loads(survey.reefcore("status", "--profile", "survey.yaml", "--json").stdout)
+    assert made(reefcore("run", "all")) == set()
+    rows = json.loads(reefcore("status", "--profile", "survey.yaml", "--json").stdout)
     assert {row["state"] for row in rows} == {"up to date"}
 
     content = nbformat.read(survey.folder / "notebooks" / "20_quality.ipynb", 4)
     content.cells[0].source += "\n\nAnother sentence."
     nbformat.write(content, survey.folder / "notebooks" / "20_quality.ipynb")
-    shown = survey.reefcore("status", "--profile", "survey.yaml")
+    shown = reefcore("status", "--profile", "survey.yaml")
     assert shown.returncode == 1 and re.search(r"20_quality +stale  \(notebook changed\)", shown.stdout)
     assert made(survey.reefcore("run", "all")) == {"20_quality"}
 
@@ -149,10 +163,10 @@ def test_parameters_reach_the_chapters_that_have_them(survey):
         (["all", "--profile", "no.yaml"], r"no.yaml: this profile cannot be read"),
     ],
 )
-def test_a_run_that_cannot_be_is_refused_before_it_starts(survey, capsys, arguments, sentence):
-    assert cli.main(["run", *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and re.fullmatch(f"reefcore: .*{sentence}.*\n", said.err)
+def test_a_run_that_cannot_be_is_refused_before_it_starts(survey, reefcore, arguments, sentence):
+    result = reefcore("run", *arguments)
+    assert result.returncode == 2 and result.stdout == ""
+    assert re.fullmatch(f"reefcore: .*{sentence}.*\n", result.stderr)
     assert not list(survey.folder.rglob("done")) and not survey.chapters.exists()
 
 
@@ -175,7 +189,7 @@ def test_a_survey_that_is_not_there_is_said_in_one_sentence(survey):
     assert result.returncode == 1
 
 
-def test_a_killed_build_is_finished_by_the_same_command(survey, undisturbed):
+def test_a_killed_build_is_finished_by_the_same_command(survey, undisturbed, reefcore):
     # Killed three times, by itself or with everything in its group: while steps, a step and a chapter, and chapters
     # are at work.
     moments = ("survey/.keys/data.json", False), ("survey/.keys/splits.json", False), ("book/chapters/[12]*.json", True)
@@ -194,7 +208,7 @@ def test_a_killed_build_is_finished_by_the_same_command(survey, undisturbed):
     result = survey.reefcore("run", "all")
     assert result.returncode == 0, result.stderr
     assert contents(survey) == contents(undisturbed)
-    assert made(survey.reefcore("run", "all")) == set()
+    assert made(reefcore("run", "all")) == set()
     assert not list(survey.folder.rglob(".*.tmp*"))
 
 
@@ -223,11 +237,11 @@ def test_two_builds_at_once_are_refused_and_a_stale_lock_of_snakemake_is_not(sur
     assert made(survey.reefcore("run", "alone")) == {"30_alone"}
 
 
-def test_plain_snakemake_does_the_same(survey):
+def test_plain_snakemake_does_the_same(survey, reefcore):
     command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "chapters=quality", "seed=3"]
     subprocess.run(command, cwd=survey.folder, check=True, capture_output=True)
     assert json.loads((survey.chapters / "20_quality.json").read_text())["seed"] == 3
-    assert made(survey.reefcore("run", "quality", "-p", "seed=3")) == set()
+    assert made(reefcore("run", "quality", "-p", "seed=3")) == set()
 
 
 @pytest.mark.parametrize("place", ["notebooks", ".", ".."])

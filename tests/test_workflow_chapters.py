@@ -1,6 +1,5 @@
 """The book's own chapters, all of them, on the smoke profile."""
 
-import functools
 import json
 import subprocess
 import sys
@@ -11,30 +10,14 @@ import pytest
 from conftest import TOP
 
 from reefcore import cli, curation, published
-from reefcore.parallel import pool
 from reefcore.workflow import build
 
 
-@pytest.fixture(scope="module")
-def executed(smoke, tmp_path_factory):
-    """The folder with the chapters executed on the smoke profile, as the jobs of a build execute them.
-
-    Two processes take turns at all chapters: one for each chapter, as in a build, spends most of its time on imports.
-    """
-    smoke.table("metrics")
-    folder = tmp_path_factory.mktemp("chapters")
-    chapters = build.chapters(["all"], {"profile": "smoke"})
-    with pytest.MonkeyPatch.context() as patch, pool(2) as processes:
-        patch.setenv("OMP_NUM_THREADS", "1")  # as a build does
-        list(processes.map(functools.partial(build.ensure, output=folder), chapters))
-    return folder
-
-
-def test_a_build_finds_every_chapter_up_to_date(executed, capsys):
+def test_a_build_finds_every_chapter_up_to_date(executed, capfd):
     jobs = build.jobs(["all"], {"profile": "smoke"}, executed)
     assert sum(job.name.startswith("chapter ") for job in jobs) == len(build.notebooks())
     assert cli.main(["run", "all", "--profile", "smoke", "--output", str(executed)]) == 0
-    said = capsys.readouterr()
+    said = capfd.readouterr()
     assert "Everything is up to date" in said.out + said.err and "chapter" not in said.err
 
 
