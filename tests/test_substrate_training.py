@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from reefcore import profiles, recipes
+from reefcore import figures, losses, profiles, recipes, substrate
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet, write_parquet
 from reefcore.substrate import grid, training
@@ -13,7 +13,7 @@ from reefcore.tables import SCORE, SUBSTRATES
 from reefcore.workflow import build, steps, survey
 
 COLOURS = np.array([[40, 60, 120], [200, 120, 90], [120, 170, 110]])  # of No-Deploy, Coral, Deploy
-TINY = {"epochs": 4, "batch_size": 48, "input_size": 32, "lr": 0.01, "water_jitter": 0.0, "warmup_epochs": 0}
+TINY = {"epochs": 4, "batch_size": 48, "input_size": 32, "lr": 0.01, "warmup_epochs": 0}
 
 
 def labelled(sequences, each, seed=0):
@@ -229,3 +229,52 @@ def test_chapters_find_the_steps_of_a_survey_and_wrong_settings_are_refused(tmp_
             survey.plan(profiles.load(file))
     file.write_text(text.partition("substrate:")[0])
     assert survey.plan(profiles.load(file)) == [] and set(recipes.names("substrate")) >= {"substrate/resnet18"}
+
+
+def test_a_random_split_is_measured_by_how_much_it_flatters():
+    rng, (_, labels) = np.random.default_rng(0), labelled(4, 10)
+    told = {}
+    for right in (0.6, 0.9):
+        y = labels["label"].to_numpy(object)
+        told[right] = labels.assign(y_true=y, y_pred=np.where(rng.random(len(y)) < right, y, rng.permutation(y)))
+    table = training.flattery(told[0.6], told[0.9], 200, seed=1).set_index("metric")
+    for metric, row in table.iterrows():
+        value = [substrate.score(told[share]["y_true"], told[share]["y_pred"])[metric] for share in (0.6, 0.9)]
+        assert (row["by_sequence"], row["by_patch"]) == pytest.approx(value)
+        assert row["ci_low"] < row["difference"] < row["ci_high"] and row["ci_low"] > 0.1
+    same = training.flattery(told[0.9], told[0.9], 200, seed=1)
+    assert (same["difference"] == 0).all() and (same["ci_low"] < 0).all() and (same["ci_high"] > 0).all()
+
+
+def test_balancing_twice_turns_the_tail_round():
+    table = training.doubled(pd.Series({"Deploy": 60, "Coral": 10, "No-Deploy": 30})).set_index("class")
+    assert table["as they are"].tolist() == pytest.approx([0.6, 0.1, 0.3])
+    assert table[["drawn", "weighted"]].to_numpy() == pytest.approx(np.full((3, 2), 1 / 3))
+    weights = losses.class_weights([60, 10, 30], None)  # the loss of patches that are drawn equally often
+    assert table["both"].tolist() == pytest.approx(weights / weights.sum()) and table["both"].idxmax() == "Coral"
+
+
+def test_a_frame_is_drawn_with_its_grid_and_what_is_wrong_stands_out():
+    truth = np.array(["Deploy", "Coral", "No-Deploy", "Deploy"] * 7, object)
+    said = truth.copy()
+    said[[3, 8]] = "Coral"
+    figure = figures.frame_grid(np.zeros((81, 143, 3), np.uint8), {"expert": truth, "model": said}, truth)
+    left, right = figure.axes
+    assert [text.get_text() for text in left.texts[:4]] == ["D", "C", "N", "D"] and len(right.texts) == 28
+    broken = [patch.get_linestyle() not in ("-", "solid") for patch in right.patches]
+    assert np.flatnonzero(broken).tolist() == [3, 8] and {p.get_linestyle() for p in left.patches} <= {"-", "solid"}
+    first, last = right.patches[0], right.patches[-1]
+    assert first.get_x() < 4 and last.get_x() + last.get_width() > 136 and last.get_y() + last.get_height() > 74
+
+
+def test_training_has_a_sequence_of_each_site_where_it_can():
+    frames, labels = labelled(12, 5)
+    frames["site"] = frames["sequence"].map({f"s{i}": f"site {i // 2}" for i in range(12)})
+    for seed in range(4):
+        found = frames.merge(training.split(frames, labels, seed))
+        assert (
+            found.query("part == 'train'")["site"].nunique() == 6
+            and found.groupby("sequence")["part"].nunique().max() == 1
+        )
+    alone = frames.assign(site=frames["sequence"])  # it cannot
+    assert set(training.split(alone, labels)["part"]) == {"train", "val", "test"}

@@ -50,8 +50,8 @@ DEPLOYABLE = ("Hard substrate", "Corallinales", "Turf algae", "Rubble")
 SUBSTRATE = np.array([1 if kind in taxa.CORALS else 2 * (kind.name in DEPLOYABLE) for kind in taxa.KINDS.values()])
 #: How much a cell counts in the decision on its frame (rows from the top, columns from the left): a device falls behind
 #: the vehicle, whose way is up in the frame, and between its sides.
-WEIGHT = np.linspace(0.2, 1.8, GRID[0])[:, None] * (2 - 0.4 * np.abs(np.arange(GRID[1]) - GRID[1] // 2))
-ENOUGH, TOO_MUCH = 0.38, 0.4  # weighted shares: Deploy above which, and Coral below which, a device may be dropped
+WEIGHT = np.linspace(0.1, 1.9, GRID[0])[:, None] * (2 - 0.5 * np.abs(np.arange(GRID[1]) - GRID[1] // 2))
+ENOUGH, TOO_MUCH = 0.36, 0.5  # weighted shares: Deploy above which, and Coral below which, a device may be dropped
 #: Threshold and noise of each observer, and how much of the last answer stays when frames come in order.
 OBSERVERS = {"observer A": (0.02, 0.07, 0.05), "observer B": (-0.03, 0.09, 0.08)}
 NO_FIX, UNSEEN = 0.04, 0.03  # shares of frames: without a position; that an observer lacks

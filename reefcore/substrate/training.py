@@ -44,7 +44,8 @@ def split(frames: pd.DataFrame, labels: pd.DataFrame, seed: int = 0) -> pd.DataF
     Parameters
     ----------
     frames : DataFrame
-        ``frame``, ``sequence``, and perhaps ``label``, whose shares then count as well.
+        ``frame``, ``sequence``, and perhaps ``label``, whose shares then count as well, and ``site``: then training has
+        a sequence of each site, where that is possible. What is tested is the next dive at known sites.
     labels : DataFrame
         ``frame``, ``label`` of patches; frames without are divided all the same.
     seed : int
@@ -69,6 +70,7 @@ def split(frames: pd.DataFrame, labels: pd.DataFrame, seed: int = 0) -> pd.DataF
         what = f"{len(counts)} sequences cannot be divided into training, validation and test"
         raise ReefcoreError(what, do="bring three or more: neighbouring frames must not fall on both sides")
     shares = (counts / counts.sum()).to_numpy()
+    sites = frames.groupby("sequence")["site"].first().to_numpy() if "site" in frames else np.zeros(len(counts))
     rng, best, chosen = np.random.default_rng(seed), np.inf, None
     for _ in range(DRAWS):
         order = rng.permutation(len(counts))
@@ -77,6 +79,7 @@ def split(frames: pd.DataFrame, labels: pd.DataFrame, seed: int = 0) -> pd.DataF
         ends[1] = max(ends[1], ends[0] + 1)  # each part has a sequence
         sums = np.stack([part.sum(axis=0) for part in np.split(shares[order], ends)])
         uneven = ((sums / np.array(SHARES)[:, None] - 1) ** 2).sum()
+        uneven += len(counts) * len(set(sites) - set(sites[order[: ends[0]]]))
         if uneven < best:
             parts = np.repeat(PARTS, np.diff([0, *ends, len(order)]))
             best, chosen = uneven, dict(zip(counts.index[order], parts, strict=True))
