@@ -1,7 +1,7 @@
 """What a recipe does to patches before a model sees them: timm's and torchvision's parts, in one order. Imports torch.
 
 Colour jitter and RandAugment work on 8-bit images one by one; the rest works on whole batches: flips, quarter turns,
-normalisation, random erasing, then mixup or cutmix.
+water jitter, normalisation, random erasing, then mixup or cutmix.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import torch
 from reefcore.errors import ReefcoreError
 from reefcore.recipes import Recipe
 
+LEVELS = 30.0  # of 255: by so much water jitter shifts red, and all channels (the substrate paper's authors' code)
+CONTRASTS = (0.5, 2.0)  # and by such factors it changes contrast
 EVEN = 1000.0  # alpha of mixup and cutmix with which the shares of both patches are about equal
 
 
@@ -99,6 +101,8 @@ class Augmentation:
         if recipe.quarter_turns:  # a quarter turn of half of them, half a turn of half: all four, equally often
             x = torch.where(some(0.5), x.transpose(2, 3).flip(2), x)
             x = torch.where(some(0.5), x.flip((2, 3)), x)
+        if recipe.water_jitter:
+            x = _water(x.float(), some, recipe.water_jitter)
         x = normalised(x, recipe)
         if self._erase is not None:
             self._erase.device = x.device
@@ -110,8 +114,32 @@ class Augmentation:
         return x, target
 
 
+def _water(x: torch.Tensor, some, probability: float) -> torch.Tensor:
+    """Change what depth, turbidity and focus change, levels 0 to 255: each in some patches, by amounts of their own.
+
+    The amounts are uniform within the authors' ranges; contrast is about a patch's own mean, and the blur is a binomial
+    of 3 x 3 pixels: their code's summary names neither, nor a probability.
+    """
+
+    def amount(low: float, high: float) -> torch.Tensor:
+        return torch.empty(len(x)).uniform_(low, high).to(x.device).view(-1, 1, 1, 1)
+
+    red = torch.tensor([1.0, 0.0, 0.0], device=x.device).view(1, 3, 1, 1)
+    x = x + some(probability) * amount(-LEVELS, LEVELS) * red
+    x = x + some(probability) * amount(-LEVELS, LEVELS)
+    mean = x.mean((1, 2, 3), keepdim=True)
+    x = torch.where(some(probability), mean + (x - mean) * amount(*CONTRASTS), x)
+    wide = torch.nn.functional.pad(x, (1, 1, 1, 1), mode="replicate")
+    tall = wide[:, :, :-2] + 2 * wide[:, :, 1:-1] + wide[:, :, 2:]
+    blurred = (tall[..., :-2] + 2 * tall[..., 1:-1] + tall[..., 2:]) / 16
+    return torch.where(some(probability), blurred, x).clamp(0, 255)
+
+
 def normalised(x: torch.Tensor, recipe: Recipe) -> torch.Tensor:
-    """Give 8-bit patches (n, 3, side, side) as floats with the recipe's mean and standard deviation taken out."""
+    """Give 8-bit patches (n, 3, side, side) as floats with the recipe's mean and standard deviation taken out.
+
+    Floats of the same range are taken too, and overwritten.
+    """
     n, _, height, width = x.shape
     # Channels last, a patch is one row: over rows the arithmetic is several times as fast as over three channels.
     rows = x.permute(0, 2, 3, 1).reshape(n, -1).float()
@@ -145,9 +173,8 @@ def shown(recipe: Recipe, images: np.ndarray, seed: int = 0) -> np.ndarray:
     -------
     ndarray of uint8, shape (n, size, size, 3)
     """
-    certain = {
-        name: float(getattr(recipe, name) > 0) for name in ("horizontal_flip", "vertical_flip", "random_erasing")
-    }
+    chances = ("horizontal_flip", "vertical_flip", "water_jitter", "random_erasing")
+    certain = {name: float(getattr(recipe, name) > 0) for name in chances}
     certain |= {name: EVEN * (getattr(recipe, name) > 0) for name in ("mixup", "cutmix")}
     if recipe.randaugment:
         certain["randaugment"] = recipe.randaugment + "-p1.0"

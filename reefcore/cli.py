@@ -219,6 +219,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--force", action="store_true", help="replace FILE where it is there")
     one.add_argument("--json", action="store_true", help="for programs")
 
+    group = commands.add_parser("substrate", help="decide from frames of the seabed where to deploy devices")
+    _substrate(group.add_subparsers(required=True, metavar="COMMAND"), command)
+
     one = command(commands, "status", _status, "tell how each step and chapter stands, and what changed")
     one.add_argument("--profile", default="sample")
     one.add_argument("--output", metavar="DIR", help="where the executed notebooks are (book/chapters)")
@@ -243,6 +246,64 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--marker", type=Path, required=True)
     one.add_argument("--workers", type=int, default=1)
     return parser
+
+
+def _substrate(group, command) -> None:
+    """Add the commands of `reefcore substrate`."""
+    model = "a checkpoint (.safetensors) or an exported model (.onnx)"
+    one = command(group, "run", _substrate_run, "decide each frame of a folder, a video or a stream, as they come")
+    one.add_argument(
+        "frames", metavar="FRAMES", help="a folder of photos, a video, an address, or - for JPEGs by a pipe"
+    )
+    one.add_argument("--checkpoint", required=True, metavar="FILE", help=model)
+    one.add_argument("--alpha", type=float, metavar="A", help="deploy where more patches are Deploy (the model's own)")
+    one.add_argument("--output", default="decisions.csv", metavar="FILE", help="CSV; an earlier run of it goes on")
+    one.add_argument("--threads", type=int, default=1, help="of the network (1)")
+    one.add_argument(
+        "--live", action="store_true", help="take the newest frame, drop those that cannot be kept up with"
+    )
+    one.add_argument("--rate", type=float, metavar="FPS", help="with --live: at which photos and videos are played")
+    one.add_argument("--json", action="store_true", help="for programs")
+
+    one = command(group, "export", _substrate_export, "write a checkpoint as ONNX, with the decision in the graph")
+    one.add_argument("checkpoint", metavar="CHECKPOINT", help="a trained classifier of patches (.safetensors)")
+    one.add_argument("output", metavar="OUTPUT.onnx")
+    one.add_argument("--alpha", type=float, metavar="A", help="the operating point it carries (the checkpoint's)")
+    one.add_argument("--int8", action="store_true", help="8-bit numbers: smaller, perhaps faster, a little less right")
+    one.add_argument("--frames", metavar="DIR", help="with --int8: training or validation frames, to measure ranges on")
+
+    one = command(
+        group,
+        "train",
+        _substrate_train,
+        "train a classifier of patches on labels of one's own",
+        epilog="Sequences are divided whole into training, validation and test, as neighbouring frames look alike.",
+    )
+    one.add_argument("frames", metavar="FRAMES", help="the folder that holds the frames")
+    one.add_argument("--labels", required=True, metavar="CSV", help="frame, row, column, label; decision may be there")
+    one.add_argument(
+        "--sequences", default="", metavar="RULE", help="a column of it, or a regular expression on frames"
+    )
+    one.add_argument(
+        "--recipe", default="mobilenetv3_small", help="mobilenetv3_large, resnet18, efficientnet_b0, a file"
+    )
+    one.add_argument("--size", choices=["full", "sample"], default="full", help="as the paper, or its small sibling")
+    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--threads", type=int, default=1)
+    one.add_argument("--output", required=True, metavar="FILE", help="the checkpoint (.safetensors)")
+
+    one = command(group, "agreement", _substrate_agreement, "say how far observers agree on frames")
+    one.add_argument("given", metavar="INPUT", help="a folder OBSERVER/Deploy/FRAME, or a CSV: observer, frame, label")
+    one.add_argument("--json", action="store_true", help="for programs")
+
+    one = command(group, "track", _substrate_track, "write the track of frames, with their decisions, as GeoJSON")
+    one.add_argument("frames", metavar="FRAMES", help="a folder of photos; positions and times are in their headers")
+    one.add_argument("--decisions", metavar="CSV", help="what `reefcore substrate run` wrote")
+    one.add_argument("--track", metavar="FILE", help="GPX or CSV for frames without a position, or a folder of them")
+    one.add_argument("--timezone", metavar="ZONE", help="of times that say none: +10:00, or Australia/Brisbane")
+    one.add_argument(
+        "--output", required=True, metavar="DIR", help="for track.geojson and, with decisions, summary.csv"
+    )
 
 
 def _processes(text: str) -> int:
@@ -323,7 +384,7 @@ def _recipes_list(options) -> None:
     from reefcore import recipes
 
     rows = []
-    for name in recipes.names():
+    for name in recipes.names() + recipes.names("substrate"):
         full, sample = recipes.load(name, "full"), recipes.load(name, "sample")
         rows.append(
             {"name": name, "row": full.row, "tables": full.tables, "schemes": full.schemes}
@@ -335,7 +396,7 @@ def _recipes_list(options) -> None:
     lines = [("name", "row", "tables", "schemes", "full", "sample")]
     lines += [[",".join(map(str, v)) if isinstance(v, tuple) else v for v in row.values()] for row in rows]
     for line in lines:
-        print("".join(f"{text:{width}}" for text, width in zip(line, (21, 29, 13, 13, 46, 0), strict=True)))
+        print("".join(f"{text:{width}}" for text, width in zip(line, (29, 29, 13, 13, 46, 0), strict=True)))
 
 
 def _recipes_show(options) -> None:
@@ -507,6 +568,82 @@ def _predict(options) -> None:
     if report["skipped"]:
         print(f"reefcore: {report['skipped']:,} without an answer, listed in {report['skipped_list']}", file=sys.stderr)
     print(json.dumps(report, indent=2, ensure_ascii=False) if options.json else report["output"])
+
+
+def _substrate_run(options) -> None:
+    from reefcore.substrate import stream
+
+    given = options.frames, options.checkpoint, options.output, options.alpha, options.threads, options.live
+    report = stream.run(*given, options.rate)
+    if options.json:
+        print(json.dumps({key: None if value != value else value for key, value in report.items()}, indent=2))
+        return
+    parts = [f"{report['frames']:,} frames", f"{report['deployments']:,} deployments at alpha {report['alpha']:g}"]
+    parts += [f"{report['dropped']:,} dropped", f"{report['problems']:,} problems"]
+    parts += [f"{report['portrait']:,} higher than wide, most likely stored turned"] if report["portrait"] else []
+    parts += [f"{report['earlier']:,} were there before"] if report["earlier"] else []
+    print(f"{report['output']}: {', '.join(parts)}; {report['frames_per_second']:.1f} frames/s")
+
+
+def _substrate_export(options) -> None:
+    from reefcore import fitting
+    from reefcore.substrate import export, own
+
+    if options.int8 != (options.frames is not None):
+        raise ReefcoreError("--int8 and --frames belong together", do="give both, or neither")
+    fitted = fitting.load(options.checkpoint)
+    path = export.write(fitted, options.output, options.alpha)
+    if options.int8:
+        export.quantise(path, path, own.some_patches(options.frames, path))
+    print(path)
+
+
+def _substrate_train(options) -> None:
+    from reefcore.substrate import own
+
+    _log(logging.INFO)
+    given = options.frames, options.labels, options.output, options.sequences, options.recipe, options.size
+    report = own.train(*given, options.seed, options.threads)
+    print(f"{report['output']}: {report['patches']:,} labelled patches, {report['skipped']} frames skipped")
+    for part, number in report["sequences"].items():
+        print(f"{part}: {number} sequences, {report['frames'][part]} frames")
+    print(f"test: macro F1 {report['macro_f1']:.3f}, accuracy {report['accuracy']:.3f} over patches")
+    alpha = report["alpha"]
+    print("give --alpha: no frame has a decision" if alpha is None else f"alpha {alpha:g}, chosen on validation frames")
+
+
+def _substrate_agreement(options) -> None:
+    from reefcore.substrate import observers
+
+    given = Path(options.given)
+    seen = observers.read_folders(given) if given.is_dir() else observers.read_table(given)
+    wide = observers.answers(seen)
+    pairs, several = observers.pairs(wide), observers.fleiss(wide) if wide.shape[1] > 2 else None
+    if options.json:
+        print(json.dumps({"pairs": json.loads(pairs.to_json(orient="records")), "fleiss": several}, indent=2))
+        return
+    print(pairs.drop(columns="faulty").round(3).to_string(index=False))
+    if several:
+        interval = f"{several['kappa_low']:.3f} to {several['kappa_high']:.3f}"
+        over = f"{several['raters']} raters, {several['frames']} frames ({several['missing']} are lacking to one)"
+        print(f"Fleiss' kappa {several['kappa']:.3f} ({interval}), {over}")
+
+
+def _substrate_track(options) -> None:
+    from reefcore.files import atomic
+    from reefcore.substrate import own, tracks
+
+    points = own.located(options.frames, options.decisions, options.track, options.timezone)
+    lost = points[points["latitude"].isna()]
+    print(tracks.write_geojson(points, Path(options.output) / "track.geojson"))
+    if options.decisions:
+        summary = tracks.summary(points)
+        with atomic(Path(options.output) / "summary.csv") as temporary:
+            summary.to_csv(temporary, index=False)
+        print(summary.round(1).to_string(index=False))
+    print(f"{len(lost)} of {len(points)} frames have no position", file=sys.stderr)
+    for row in lost.head(20).itertuples():
+        print(f"{row.frame}: {row.problem}", file=sys.stderr)
 
 
 def _evaluate(options) -> None:

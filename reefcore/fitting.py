@@ -43,6 +43,7 @@ CHECK_EVERY = 50  # steps between looks at the losses on a GPU: each look waits 
 HISTORY = ["epoch", "loss", "lr", "images_per_second", "val_macro_recall", "seconds"]
 REPEATABLE = ["epoch", "loss", "lr", "val_macro_recall"]
 PRECISION = {"off": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
+DECAY, PATIENCE, FLOOR = 0.5, 3, 3e-5  # of the schedule plateau (the substrate paper's authors' code)
 IDLE = 20.0  # seconds between two lines of the log
 
 
@@ -214,6 +215,8 @@ def fit(
         same = (dataclasses.asdict(recipe), classes, seed, fabric.world_size)
         progress = _Progress(resume, (*same, resume and _digest(patches, (train, val), start)))
         progress.load(fabric, learner, optimiser, average)
+        if recipe.schedule == "plateau" and not (len(val_positions) and classes):
+            raise ReefcoreError(f"the schedule plateau of {recipe.name} waits for validation patches, and has none")
         augmentation = Augmentation(recipe, len(classes))
         feed = _Feed(patches, positions, y, recipe, augmentation)
         watch_val = _held(patches, val_positions, recipe) if len(val_positions) else None
@@ -224,11 +227,15 @@ def fit(
             order = _epoch(y, recipe, seed, epoch)[fabric.global_rank :: fabric.world_size]
             key = (seed, epoch, fabric.global_rank)
             seed_all(*key)
+            watched = [row[4] for row in progress.history]
+            slower = plateau(watched, recipe.lr) / recipe.lr if recipe.schedule == "plateau" else 1.0
             began = shown = time.perf_counter()
             losses, pending = [], []
             module.train()
             for step, (x, target, chosen) in enumerate(feed.batches(order, batch, updates, key), start=1):
                 schedule.step_update((epoch - 1) * updates + step - 1)
+                for group in optimiser.param_groups if slower < 1 else ():
+                    group["lr"] *= slower
                 x, target = augmentation.batch(x.to(fabric.device), target.to(fabric.device))
                 loss = module(x, target)
                 losses.append(loss.detach())
@@ -322,6 +329,27 @@ def features(fitted: Fitted, x, threads: int = 1) -> np.ndarray:
     return _answers(fitted, x, threads, fitted.learner.features)
 
 
+def plateau(values: list[float], lr: float) -> float:
+    """Give the learning rate after epochs with these validation values, by torch's ReduceLROnPlateau.
+
+    It is halved, down to 3e-5 at least, where more than three epochs in a row have not bettered the best value: as the
+    code of the substrate paper's authors does. What they watch is not known here; ours is macro recall. As the rate
+    follows from the history alone, a training that is resumed goes on as one that was not interrupted.
+
+    Parameters
+    ----------
+    values : list of float
+        Macro recall on validation, in [0, 1], of each epoch so far; higher is better.
+    lr : float
+        The rate of the first epoch.
+    """
+    optimiser = torch.optim.SGD([torch.zeros(1)], lr=lr)
+    rule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser, "max", DECAY, PATIENCE, min_lr=FLOOR)
+    for value in values:
+        rule.step(value)
+    return _largest(optimiser)
+
+
 # -------------------------------------------------------------------------------------------------------- the parts
 
 
@@ -360,7 +388,7 @@ def _optimiser(recipe: Recipe, learner: Learner, updates: int):
         optimiser = torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, fused=fused)
     schedule, _ = create_scheduler_v2(
         optimiser,
-        recipe.schedule,
+        "constant" if recipe.schedule == "plateau" else recipe.schedule,  # `plateau` is a factor on it
         num_epochs=recipe.epochs,
         warmup_epochs=recipe.warmup_epochs,
         warmup_lr=recipe.lr / 100,
@@ -383,8 +411,14 @@ def _largest(optimiser) -> float:
 
 
 def _epoch(y: np.ndarray, recipe: Recipe, seed: int, epoch: int) -> np.ndarray:
-    """Shuffle the patches of an epoch, in which classes rarer than `min_per_class` are repeated up to it."""
+    """Shuffle the patches of an epoch, in which classes rarer than `min_per_class` are repeated up to it.
+
+    With the sampler 'inverse' as many are drawn with replacement, each with the probability 1 / n of its class.
+    """
     rng = np.random.default_rng((seed, epoch))
+    if recipe.sampler == "inverse":
+        chance = 1 / np.bincount(y)[y]
+        return rng.choice(len(y), len(y), p=chance / chance.sum())
     index = [np.arange(len(y))]
     if recipe.min_per_class:
         for label, count in enumerate(np.bincount(y)):

@@ -87,7 +87,7 @@ def locate(points: pd.DataFrame, meow=None, max_km: float | None = None) -> pd.D
     import geopandas as gpd
 
     regions = read_meow(meow)
-    _require(points, "latitude", "longitude")
+    require(points, "latitude", "longitude")
     at = ["latitude", "longitude"]
     which = points.groupby(at, dropna=False, sort=False).ngroup()  # the points of one photo share their position
     found = check_positions(points[at].drop_duplicates().reset_index(drop=True))
@@ -134,7 +134,7 @@ def check_positions(points: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         ``latitude``, ``longitude`` (in [-180, 180)), both NaN where ``problem`` is not empty.
     """
-    _require(points, "latitude", "longitude")
+    require(points, "latitude", "longitude")
     numbers = points[["latitude", "longitude"]].apply(pd.to_numeric, errors="coerce").astype(float)
     latitude, longitude = numbers["latitude"], numbers["longitude"]
     problem = pd.Series("", index=points.index, dtype="object")
@@ -381,7 +381,7 @@ def group(sources: pd.DataFrame, degrees: float = 2) -> pd.DataFrame:
         ``realm`` (of its most annotated source), ``members`` (names); the most annotated first. Sources without a
         usable position are the last row, with NaN for the position.
     """
-    _require(sources, "source", "annotations")
+    require(sources, "source", "annotations")
     table = sources.assign(**check_positions(sources)).sort_values(
         ["annotations", "source"], ascending=[False, True], ignore_index=True
     )
@@ -410,7 +410,7 @@ def by_ecoregion(annotations: pd.DataFrame) -> pd.DataFrame:
         ``ecoregion``, ``province``, ``realm``, ``sources``, ``images``, ``annotations``, ``share`` (of all annotations,
         a fraction); the most annotated first, then what has no ecoregion, as `NO_PLACE`.
     """
-    _require(annotations, "source", "image", *REGION)
+    require(annotations, "source", "image", *REGION)
     named = annotations[["source", "image", *REGION]].fillna({"ecoregion": NO_PLACE})
     regions = named.groupby("ecoregion")
     table = regions.agg(province=("province", "first"), realm=("realm", "first"), sources=("source", "nunique"))
@@ -478,6 +478,7 @@ def equal_earth(degrees_east, latitude) -> tuple[np.ndarray, np.ndarray]:
     return Proj("+proj=eqearth +over")(np.asarray(degrees_east, float), np.asarray(latitude, float))
 
 
-def _require(table: pd.DataFrame, *names: str) -> None:
+def require(table: pd.DataFrame, *names: str) -> None:
+    """Refuse a table that lacks one of these columns, by a `ReefcoreError` that names all that are missing."""
     if missing := [name for name in names if name not in table]:
         raise ReefcoreError(f"the table lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}", do="add them")

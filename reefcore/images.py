@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import logging
 import struct
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import simplejpeg
 from PIL import Image, UnidentifiedImageError
-from PIL.ExifTags import Base
+from PIL.ExifTags import IFD, Base
 
 from reefcore.errors import ReefcoreError
 
@@ -140,15 +141,38 @@ def camera(path: str | Path) -> str | None:
 
     Nothing else of the header is read: no position, no name, no serial number.
     """
-    with _header(path) as image:
-        if image.format not in ("JPEG", "MPO", "TIFF"):  # in a PNG it may lie behind the pixels
-            return None
-        try:
-            exif = image.getexif()
-            make, model = (str(exif.get(tag) or "").replace("\0", " ").strip() for tag in (Base.Make, Base.Model))
-        except (*_BAD, struct.error):  # a damaged header hides the camera, not the photo
-            return None
+    try:
+        tags = exif(path)[0]
+    except ReefcoreError:  # a damaged header hides the camera, not the photo
+        _header(path).close()
+        return None
+    make, model = (str(tags.get(tag) or "").replace("\0", " ").strip() for tag in (Base.Make, Base.Model))
     return (model if model.lower().startswith(make.lower()) else f"{make} {model}").strip() or None
+
+
+def exif(path: str | Path) -> tuple[dict, dict, dict]:
+    """Read the EXIF header of a JPEG or TIFF: the tags of the photo, of its taking, and of its position, by number.
+
+    Returns
+    -------
+    photo, taking, position : dict
+        As PIL gives them; `PIL.ExifTags` names the numbers (``Base`` for the first two, ``GPS`` for the third). Empty
+        where the file has none, and for other formats: in a PNG the header may lie behind the pixels.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the file is missing or no image, or its header is damaged.
+    """
+    # Of parts of a damaged header, which it leaves out, PIL warns.
+    with warnings.catch_warnings(action="ignore"), _header(path) as image:
+        if image.format not in ("JPEG", "MPO", "TIFF"):
+            return {}, {}, {}
+        try:
+            tags = image.getexif()
+            return dict(tags), dict(tags.get_ifd(IFD.Exif)), dict(tags.get_ifd(IFD.GPSInfo))
+        except (*_BAD, struct.error, TypeError, KeyError):
+            raise ReefcoreError("the EXIF header of this photo is damaged", path, "export it again") from None
 
 
 def _header(path: str | Path | bytes) -> Image.Image:

@@ -72,11 +72,13 @@ class Learner(nn.Module):
 
 
 class Classifier(Learner):
-    """A model of timm with one linear head; the taxa it scores are genera, or families."""
+    """A model of timm with one head, linear for taxa (genera, or families) and of two layers for substrates."""
 
     def __init__(self, recipe: Recipe, classes: list[str], counts=None, path: str | None = None):
         super().__init__(recipe, classes)
         self.model = backbone(recipe, len(classes), path)
+        if recipe.task == "substrate":
+            _two_layers(self.model, len(classes), **recipe.task_args)
         self.loss = _loss(recipe, counts)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
@@ -194,6 +196,17 @@ def backbone(recipe: Recipe, classes: int, path: str | None = None) -> nn.Module
     if recipe.drop_path:
         options["drop_path_rate"] = recipe.drop_path
     return weights.timm_model(recipe.model, classes, path or recipe.weights, **options)
+
+
+def _two_layers(model: nn.Module, classes: int, hidden: int, dropout: float) -> None:
+    """Put Linear, ReLU, Dropout, Linear in the place of a model's last linear layer."""
+    parent, _, name = model.default_cfg["classifier"].rpartition(".")
+    last = model.get_classifier()
+    if not isinstance(last, nn.Linear):
+        what = f"the last layer of {model.default_cfg['architecture']} is of type {type(last).__name__}"
+        raise ReefcoreError(what, do="choose a model that ends in a linear layer")
+    layers = nn.Linear(last.in_features, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, classes)
+    setattr(model.get_submodule(parent), name, nn.Sequential(*layers))
 
 
 def _loss(recipe: Recipe, counts) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Losses for long-tailed classes: cross-entropy, focal and their class-balanced forms. Torch is imported by `build`."""
+"""Losses for long-tailed classes: cross-entropy, focal and their class-weighted forms. Torch is imported by `build`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from reefcore.errors import ReefcoreError
 
-NAMES = ("ce", "focal", "cb_ce", "cb_focal", "cb_focal_authors")
+NAMES = ("ce", "focal", "cb_ce", "cb_focal", "cb_focal_authors", "weighted_ce", "weighted_focal")
 
 
 def soft_targets(name: str) -> bool:
@@ -16,20 +16,27 @@ def soft_targets(name: str) -> bool:
     return name != "cb_focal_authors"
 
 
-def class_weights(counts, beta: float = 0.9999) -> np.ndarray:
+def weighs_classes(name: str) -> bool:
+    """Tell whether a loss counts rare classes for more."""
+    return name.startswith(("cb_", "weighted_"))
+
+
+def class_weights(counts, beta: float | None = 0.9999) -> np.ndarray:
     """Weigh classes by the inverse of their effective number of training points (doi 10.1109/CVPR.2019.00949).
 
     Parameters
     ----------
     counts : sequence of numbers, length C
         Training points per class, in the order of the model's outputs; each above 0.
-    beta : float
-        In [0, 1): 0 weighs all alike; towards 1 the weights approach the inverse of the counts.
+    beta : float, optional
+        In [0, 1): 0 weighs all alike; towards 1 the weights approach the inverse of the counts. None: exactly that,
+        and not scaled.
 
     Returns
     -------
     ndarray of float64, shape (C,)
-        (1 - beta) / (1 - beta ** n), scaled to sum to C.
+        (1 - beta) / (1 - beta ** n), scaled to sum to C; for None N / n, with N the sum of the counts: C or more for
+        classes that are no more frequent than the average.
 
     Raises
     ------
@@ -39,6 +46,8 @@ def class_weights(counts, beta: float = 0.9999) -> np.ndarray:
     counts = np.asarray(counts, dtype="float64")
     if not (counts.ndim == 1 and counts.size and np.isfinite(counts).all() and (counts > 0).all()):
         raise ReefcoreError("every class needs a count of training points above 0", do="train on classes that occur")
+    if beta is None:
+        return counts.sum() / counts
     if not 0 <= beta < 1:
         raise ReefcoreError(f"beta must lie in [0, 1), not {beta}")
     weights = (1 - beta) / (1 - beta**counts)
@@ -58,6 +67,8 @@ def build(name, counts=None, beta=0.9999, gamma=2.0, alpha=0.25, label_smoothing
     cb_focal           w_c (1 - p_c)^gamma CE_c: the class weight takes alpha's place (doi 10.1109/CVPR.2019.00949)
     cb_focal_authors   alpha (1 - p_c^w_c)^gamma w_c CE_c: the ReefNet authors' code takes p from the cross-entropy that
                        is already weighted
+    weighted_ce        as cb_ce, with w_c = N / n_c, not scaled
+    weighted_focal     as cb_focal, with w_c = N / n_c, not scaled: the code of the substrate paper's authors
     =================  ================================================================================================
 
     Targets are int64 (n,), positions of classes, or float (n, C), shares q of classes that sum to 1 (mixup, cutmix):
@@ -68,7 +79,7 @@ def build(name, counts=None, beta=0.9999, gamma=2.0, alpha=0.25, label_smoothing
     name : str
         One of `NAMES`.
     counts : sequence of numbers, optional
-        Training points per class; the class-balanced losses need them.
+        Training points per class; the losses that weigh classes need them.
     beta, gamma, alpha : float
         In [0, 1), at least 0, above 0.
     label_smoothing : float
@@ -92,11 +103,12 @@ def build(name, counts=None, beta=0.9999, gamma=2.0, alpha=0.25, label_smoothing
         raise ReefcoreError(f"the loss {name} is not defined with label smoothing", do="set label_smoothing to 0")
     if name == "ce":
         return torch.nn.CrossEntropyLoss(label_smoothing=label_smoothing)
-    balanced = name.startswith("cb_")
+    balanced = weighs_classes(name)
     if balanced and counts is None:
         raise ReefcoreError(f"the loss {name} needs the training points per class", do="give counts")
     factor = alpha if name in ("focal", "cb_focal_authors") else 1.0
-    power = 0.0 if name == "cb_ce" else gamma
+    power = 0.0 if name.endswith("_ce") else gamma
+    beta = None if name.startswith("weighted_") else beta
 
     class Loss(torch.nn.Module):
         def __init__(self):

@@ -129,8 +129,8 @@ def run(
             f"none of {', '.join(TESTS[train_set])} has test points with a patch", do="check the splits"
         )
     classes = sorted(train["label"].unique())
-    rng = _generator(seed, recipe.name, train_set, "draw")
-    train = _capped(train, recipe.train_per_class, rng)
+    rng = generator(seed, recipe.name, train_set, "draw")
+    train = capped(train, recipe.train_per_class, rng)
     known = val[val["label"].isin(classes)]
     code = {name: i for i, name in enumerate(classes)}
 
@@ -138,14 +138,14 @@ def run(
         return frame["patch"].to_numpy(), frame["label"].map(code).to_numpy("int64")
 
     name = name or name_of(recipe.name, train_set, seed)
-    memory = _Memory()
+    memory = Memory()
     fitted = fit(
         recipe,
         patches,
         places(train),
-        places(_capped(known, recipe.val_per_class, rng)),
+        places(capped(known, recipe.val_per_class, rng)),
         classes,
-        seed=int(_generator(seed, recipe.name, train_set, "fit").integers(2**31)),
+        seed=int(generator(seed, recipe.name, train_set, "fit").integers(2**31)),
         threads=threads,
         families=None if family is None else family.to_dict(),
         start=start,
@@ -169,7 +169,7 @@ def run(
         pd.concat(tables, ignore_index=True),
         validation,
         fitted.history.assign(run=name)[["run", *fitted.history]],
-        _facts(fitted, recipe, train_set, seed, len(train), memory),
+        facts(fitted, recipe, train_set, seed, len(train), memory),
         fitted,
     )
 
@@ -206,9 +206,9 @@ def pretrain(
     ids = pd.Series(patches.ids, dtype="str")
     free = np.flatnonzero(positions(ids, tested) < 0)
     if most := recipe.train_per_class:
-        rng = _generator(seed, recipe.name, "draw")
+        rng = generator(seed, recipe.name, "draw")
         free = np.sort(rng.permutation(free)[: 40 * most])
-    memory = _Memory()
+    memory = Memory()
     nothing = (np.zeros(0, "int64"),) * 2
     fitted = fit(
         recipe,
@@ -216,14 +216,14 @@ def pretrain(
         (free, np.zeros(len(free), "int64")),
         nothing,
         [],
-        seed=int(_generator(seed, recipe.name, "fit").integers(2**31)),
+        seed=int(generator(seed, recipe.name, "fit").integers(2**31)),
         threads=threads,
         resume=resume,
         about={"run": recipe.name, **(about or {})},
     )
     none = pd.DataFrame()
     history = fitted.history.assign(run=recipe.name)[["run", *fitted.history]]
-    return Run(none, none, history, _facts(fitted, recipe, "", seed, len(free), memory), fitted)
+    return Run(none, none, history, facts(fitted, recipe, "", seed, len(free), memory), fitted)
 
 
 def _with_patches(points: pd.DataFrame, patches, train_set: str) -> pd.DataFrame:
@@ -235,20 +235,21 @@ def _with_patches(points: pd.DataFrame, patches, train_set: str) -> pd.DataFrame
     return points[points["patch"] >= 0]
 
 
-def _generator(seed: int, *key: str) -> np.random.Generator:
+def generator(seed: int, *key: str) -> np.random.Generator:
     """Make a generator of a seed and a stable key of text."""
     return np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32("\x1f".join(key).encode())]))
 
 
-def _capped(frame: pd.DataFrame, cap: int, rng: np.random.Generator) -> pd.DataFrame:
+def capped(frame: pd.DataFrame, cap: int, rng: np.random.Generator) -> pd.DataFrame:
     """Draw at most `cap` rows per label (0 takes all), in the order of the frame."""
     if not cap:
         return frame
-    shuffled = frame.iloc[rng.permutation(len(frame))]
-    return shuffled[shuffled.groupby("label").cumcount() < cap].sort_values("annotation_id", kind="stable")
+    order = rng.permutation(len(frame))
+    kept = frame["label"].iloc[order].reset_index(drop=True)
+    return frame.iloc[np.sort(order[kept.groupby(kept).cumcount() < cap])]
 
 
-def _facts(fitted, recipe: Recipe, train_set: str, seed: int, patches: int, memory: _Memory) -> pd.DataFrame:
+def facts(fitted, recipe: Recipe, train_set: str, seed: int, patches: int, memory: Memory) -> pd.DataFrame:
     history, learner = fitted.history, fitted.learner
     row = {
         "run": fitted.about["run"],
@@ -267,7 +268,7 @@ def _facts(fitted, recipe: Recipe, train_set: str, seed: int, patches: int, memo
     return pd.DataFrame([row])
 
 
-class _Memory:
+class Memory:
     """The most memory held from now on: of the GPU where there is one, else of the process, in megabytes."""
 
     def __init__(self):

@@ -58,6 +58,30 @@ def test_flips_and_quarter_turns_give_their_positions_equally_often():
     assert forms(out) == turned(x[0].numpy()) | turned(x[0].flip(2).numpy())
 
 
+def test_water_jitter_shifts_red_and_all_channels_stretches_contrast_and_blurs_each_on_its_own():
+    grey = torch.full((N, 3, 32, 32), 100, dtype=torch.uint8)
+    out, _ = batch(grey, water_jitter=0.5)
+    red, green, blue = out.mean((2, 3)).T - 100
+    assert torch.allclose(green, blue, atol=1e-2)
+    shifted = green[(red - green).abs() < 1e-2]  # its red is as the others: contrast and blur leave plain grey as it is
+    assert (
+        0.4 * N < len(shifted) < 0.6 * N and shifted.abs().max() <= 30.01 and (shifted.abs() > 0.1).float().mean() > 0.4
+    )
+    assert (
+        (green.abs() < 1e-2).float().mean() < 0.6 and green.abs().max() > 25 and (red - green).abs().max() < 30 * 2.01
+    )
+    fine = (torch.arange(32) % 2 * 40 + 100).repeat(N, 3, 32, 1).byte()  # stripes of one pixel: a blur takes them out
+    spread, _ = batch(fine, water_jitter=0.5)
+    spread = spread[:, 1, :, 4:-4].std((1, 2)) / fine[:, 1, :, 4:-4].float().std((1, 2))
+    assert 0.4 < (spread < 0.1).float().mean() < 0.6
+    kept = spread[spread >= 0.1]
+    assert kept.min() > 0.49 and 1.5 < kept.max() < 2.01 and 0.4 < ((kept - 1).abs() < 1e-3).float().mean() < 0.6
+    extreme, _ = batch(pixels(50), water_jitter=1.0)
+    assert extreme.min() >= -0.01 and extreme.max() <= 255.01
+    again, _ = batch(pixels(50), water_jitter=1.0)
+    assert torch.equal(extreme, again)
+
+
 def test_colour_jitter_is_bounded():
     gray = np.full((32, 32, 3), 100, np.uint8)  # contrast and saturation have nothing to change in it
     jitter = Augmentation(dataclasses.replace(NONE, colour_jitter=0.2), 4)

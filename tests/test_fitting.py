@@ -91,7 +91,7 @@ def child(folder, name, changes, val):
     from reefcore.augment import Augmentation
 
     batch = Augmentation.batch
-    Augmentation.batch = lambda *given: time.sleep(0.05) or batch(*given)
+    Augmentation.batch = lambda *given: time.sleep(0.1) or batch(*given)
     torch.set_num_threads(1)
     fit(small(name, **json.loads(changes)), val=int(val), seed=5, resume=Path(folder) / "resume")
 
@@ -139,16 +139,33 @@ def test_every_family_learns(name, tmp_path):
     assert history["lr"].iat[0] > history["lr"].iat[-1] and history["lr"].iat[-1] < recipe.lr / 10
 
 
-@pytest.mark.parametrize("name, changes, val", [("resnet101", {}, 32), ("vit", HARD, 0)])
-def test_a_killed_training_goes_on_to_the_same_bytes(name, changes, val, tmp_path):
-    recipe, resume = small(name, **changes), tmp_path / "resume"
-    process = subprocess.Popen(python("child", str(tmp_path), name, json.dumps(changes), str(val)))
-    until = time.monotonic() + 60
-    while not resume.exists() and time.monotonic() < until:
+KILLED = {"resnet101": ({}, 32), "vit": (HARD, 0)}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Start both trainings in processes of their own, and kill each in its second epoch."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in KILLED}
+    processes = {
+        name: subprocess.Popen(python("child", str(folders[name]), name, json.dumps(changes), str(val)))
+        for name, (changes, val) in KILLED.items()
+    }
+    at_work, until = dict(processes), time.monotonic() + 300
+    while at_work and time.monotonic() < until:
+        for name in [name for name in at_work if (folders[name] / "resume").exists()]:
+            time.sleep(0.12)  # some steps into the second of three epochs, each of 0.6 s
+            at_work.pop(name).send_signal(signal.SIGKILL)
         time.sleep(0.01)
-    time.sleep(0.12)  # some steps into the second of three epochs, each of 0.3 s
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    for process in processes.values():
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    return folders
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_a_killed_training_goes_on_to_the_same_bytes(name, killed, tmp_path):
+    (changes, val), resume = KILLED[name], killed[name] / "resume"
+    recipe = small(name, **changes)
     assert len(weights.read(resume)[1]["history"]) == 1
     left, options = resume.read_bytes(), {"val": val, "seed": 5}
     whole = fit(recipe, **options)
@@ -351,6 +368,46 @@ def test_rare_classes_are_repeated_each_epoch_anew():
     first, second = (fitting._epoch(y, small(min_per_class=10), 0, epoch) for epoch in (1, 2))
     assert np.bincount(y[first]).tolist() == [50, 10, 10] and set(first) == set(range(54))
     assert not np.array_equal(first, second)
+
+
+def test_the_inverse_sampler_draws_every_class_equally_often():
+    y = np.repeat([0, 1, 3], [4000, 900, 100])
+    first, second = (fitting._epoch(y, small(sampler="inverse"), 0, epoch) for epoch in (1, 2))
+    assert len(first) == len(y) and not np.array_equal(first, second)
+    shares = np.bincount(y[first], minlength=4) / len(y)
+    assert np.allclose(shares, [1 / 3, 1 / 3, 0, 1 / 3], atol=0.03)  # four standard errors
+    assert len(set(first[y[first] == 3])) == 100 and len(set(first)) < 3000  # with replacement
+
+
+def test_the_plateau_halves_after_four_epochs_without_a_better_value_down_to_its_floor():
+    assert fitting.plateau([], 1e-4) == fitting.plateau([0.5, 0.4, 0.5, 0.3], 1e-4) == 1e-4
+    assert fitting.plateau([0.5] * 5, 1e-4) == 5e-5 and fitting.plateau([0.5] * 9, 1e-4) == 3e-5
+    assert fitting.plateau([0.5] * 40, 1e-4) == 3e-5 and fitting.plateau([0.5] * 9, 1e-5) == 1e-5
+    assert fitting.plateau([0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 0.2], 1e-4) == 1e-4
+
+
+def test_a_resumed_training_has_the_learning_rates_of_one_that_was_not_interrupted(tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "PATIENCE", 0)
+    recipe = small("resnet101", schedule="plateau", epochs=8, warmup_epochs=0, sampler="inverse", loss="ce")
+    whole = fit(recipe, n=32, val=4)
+    saved = fitting._Progress.save
+
+    def stop(progress, *rest):
+        saved(progress, *rest)
+        if progress.epoch == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting._Progress, "save", stop)
+    with pytest.raises(KeyboardInterrupt):
+        fit(recipe, n=32, val=4, resume=tmp_path / "resume")
+    monkeypatch.undo()
+    monkeypatch.setattr(fitting, "PATIENCE", 0)
+    gone_on = fit(recipe, n=32, val=4, resume=tmp_path / "resume")
+    assert gone_on.save(tmp_path / "gone_on").read_bytes() == whole.save(tmp_path / "whole").read_bytes()
+    lr = whole.history["lr"].to_numpy()
+    assert lr[0] == recipe.lr and lr[4] < lr[0] and lr[-1] < lr[4]  # lowered before the stop, and after it
+    with pytest.raises(ReefcoreError, match="the schedule plateau of resnet101 waits for validation patches"):
+        fit(recipe, val=0)
 
 
 def test_patches_of_another_size_are_resized():

@@ -61,6 +61,18 @@ def test_the_loss_is_the_recipe_s_with_its_smoothing_and_counts(x):
         learners.build(tiny("loss_cb_ce"), GENERA)
 
 
+def test_a_head_of_two_layers_takes_the_place_of_a_linear_layer_only(x):
+    tops = {"test_resnet": "fc", "test_efficientnet": "classifier", "test_convnext": "head.fc", "test_vit": "head"}
+    for model, place in tops.items():
+        args = {"img_size": 32} if "vit" in model else {}
+        recipe = replace(recipes.load("substrate/resnet18"), model=model, model_args=args)
+        learner = learners.build(recipe, GENERA, counts=[4, 3, 2, 1]).eval()
+        assert learner.model.get_submodule(place)[0].out_features == 64
+        assert torch.allclose(learner.logits(x), learner.model(x), atol=1e-5)
+    with pytest.raises(ReefcoreError, match="the last layer of test_byobnet is of type Identity; choose"):
+        learners.build(replace(recipe, model="test_byobnet", model_args={}), GENERA[:0], [1])
+
+
 def test_two_heads_add_the_loss_of_families_that_follow_from_genera(x):
     recipe = tiny("vit_two_heads", task_args={"family_weight": 0.5})
     learner = learners.build(recipe, GENERA, families=FAMILIES).eval()

@@ -27,6 +27,8 @@ def one(name, logits, label, beta=0.9999, gamma=2.0, alpha=0.25):
         "cb_ce": weighted,
         "cb_focal": (1 - p) ** gamma * weighted,
         "cb_focal_authors": alpha * (1 - np.exp(-weighted)) ** gamma * weighted,
+        "weighted_ce": -sum(COUNTS) / COUNTS[label] * np.log(p),
+        "weighted_focal": -sum(COUNTS) / COUNTS[label] * (1 - p) ** gamma * np.log(p),
     }[name]
 
 
@@ -96,6 +98,8 @@ def test_class_weights_go_with_the_module_and_not_into_checkpoints():
     [
         ("dice", {}, "no loss 'dice'; choose from ce, focal"),
         ("cb_ce", {}, "cb_ce needs the training points per class"),
+        ("weighted_focal", {}, "weighted_focal needs the training points per class"),
+        ("weighted_ce", {"counts": [3, 0]}, "above 0"),
         ("cb_ce", {"counts": []}, "above 0"),
         ("cb_ce", {"counts": [3, 0]}, "above 0"),
         ("cb_ce", {"counts": [3, float("nan")]}, "above 0"),

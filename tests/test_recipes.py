@@ -45,7 +45,7 @@ def test_the_rows_of_table_7_have_exactly_the_augmentations_of_their_name():
         assert not recipe.vertical_flip and not recipe.quarter_turns
 
 
-@pytest.mark.parametrize("name", recipes.names())
+@pytest.mark.parametrize("name", recipes.names() + recipes.names("substrate"))
 def test_every_full_setting_says_where_it_comes_from_in_the_file_that_sets_it(name):
     said = recipes.sources(name)
     assert set(said) == set(recipes.SETTINGS)
@@ -162,6 +162,18 @@ def test_changes_stand_in_for_values_of_the_file_and_are_checked_too():
         ({"randaugment": "rand-x3"}, "randaugment 'rand-x3' is not as timm writes it"),
         ({"warmup_epochs": 10, "epochs": 10}, r"warmup_epochs \(10\) must be below epochs \(10\)"),
         ({"min_per_class": 50, "train_per_class": 20}, r"min_per_class \(50\) exceeds train_per_class \(20\)"),
+        ({"sampler": "weighted"}, "sampler must be one of '', 'inverse', not 'weighted'"),
+        (
+            {"sampler": "inverse", "loss": "cb_ce", "sample": {"min_per_class": 0}},
+            "the loss cb_ce and the sampler inverse each make up for rare classes: together they do it twice; drop one",
+        ),
+        ({"sampler": "inverse", "sample": {"min_per_class": 5}}, "sampler and min_per_class both bring rare classes"),
+        (
+            {"extends": "substrate/resnet18", "balance_twice": False, "loss": "weighted_focal", "sampler": "inverse"},
+            "weighted_focal and the sampler inverse each",
+        ),
+        ({"extends": "substrate/resnet18", "sample": {"task_args": {"hidden": 9}}}, "must set hidden, dropout and no"),
+        ({"water_jitter": 1.5}, "water_jitter must lie in"),
         ({"model_args": {"num_classes": 3, "pretrained": True}}, "model_args may not set num_classes, pretrained"),
         ({"task": "species"}, "task 'species' with library 'timm' is none of genus by timm"),
         ({"task": "family", "library": "open_clip"}, "task 'family' with library 'open_clip' is none of"),
@@ -204,6 +216,41 @@ def test_what_cannot_be_is_refused_in_one_sentence_with_file_and_key(own, values
     assert "own.yaml" in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_classes_are_balanced_twice_only_where_a_recipe_says_so(own):
+    base = {"extends": "substrate/resnet18"}
+    assert recipes.load("substrate/resnet18", "full").balance_twice and not recipes.load("resnet101").balance_twice
+    for once in ({"loss": "focal"}, {"loss": "ce"}, {"sampler": ""}):
+        for may in (True, False):
+            assert recipes.load(own(**base, balance_twice=may, **once), "full").balance_twice == may
+    with pytest.raises(ReefcoreError, match="together they do it twice; drop one, or set balance_twice to true"):
+        recipes.load(own(**base, balance_twice=False), "full")
+
+
+SUBSTRATE = {
+    "mobilenetv3_small": 2044195,
+    "mobilenetv3_large": 4859443,
+    "resnet18": 11440707,
+    "efficientnet_b0": 4664959,
+}
+
+
+@pytest.mark.parametrize("name, parameters", SUBSTRATE.items())
+def test_the_substrate_recipes_have_the_authors_models_and_settings(name, parameters):
+    learners = pytest.importorskip("reefcore.learners")
+    full = recipes.load(f"substrate/{name}", "full")
+    assert recipes.names("substrate") == sorted(f"substrate/{one}" for one in SUBSTRATE)
+    assert not [one for one in recipes.names() if "/" in one] and full.name == name
+    scratch = dataclasses.replace(full, weights="scratch")
+    learner = learners.build(scratch, ["No-Deploy", "Coral", "Deploy"], counts=[5460, 1508, 2046])
+    assert sum(p.numel() for p in learner.parameters()) == parameters
+    assert (full.lr, full.batch_size, full.input_size, full.gamma, full.schedule) == (1e-4, 96, 256, 2.0, "plateau")
+    assert (full.optimiser, full.weight_decay, full.sampler, full.loss) == ("adamw", 0, "inverse", "weighted_focal")
+    head = [type(layer).__name__ for layer in learner.model.get_classifier()]
+    assert head == ["Linear", "ReLU", "Dropout", "Linear"] and learner.model.get_classifier()[2].p == 0.15
+    counts = recipes.load(f"substrate/{name}").task_args  # the sample's, with a head as small as its models
+    assert counts["hidden"] < full.task_args["hidden"] == 512
+
+
 def test_a_masked_autoencoder_is_checked_by_its_own_arguments(own):
     good = recipes.load("mae_pretraining").task_args
     for key, value in {"mask_ratio": 1.0, "decoder_depth": 0, "decoder_dim": 33, "decoder_heads": 2.0}.items():
@@ -234,7 +281,7 @@ def test_the_command_line_lists_and_shows_recipes(capsys):
     assert "ViT (MAE pretrained)" in text and "3,8,9,10,11" in text and "test_resnet" in text
     assert cli.main(["recipes", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in listed] == recipes.names()
+    assert [row["name"] for row in listed] == recipes.names() + recipes.names("substrate")
     assert listed[-1].keys() == {"name", "row", "tables", "schemes", "full", "sample"}
 
     assert cli.main(["recipes", "show", "vit_mae"]) == 0

@@ -65,7 +65,8 @@ TABLES_ONLY = [
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
-TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "substrate.grid", "substrate.decision"]
+TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate"]
+TABLES_ONLY += [f"substrate.{name}" for name in "grid decision tracks observers stream own pseudo".split()]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -172,7 +173,16 @@ def test_importing_the_package_loads_nothing_heavy():
 
 def test_rooms_of_tables_do_not_import_torch():
     statement = "import " + ", ".join(f"reefcore.{room}" for room in TABLES_ONLY)
-    assert not {"torch", "timm", "openai", "transformers", "papermill", "snakemake"} & modules_after(statement)
+    assert not {
+        "torch",
+        "timm",
+        "openai",
+        "onnxruntime",
+        "av",
+        "transformers",
+        "papermill",
+        "snakemake",
+    } & modules_after(statement)
 
 
 def tracked() -> list[Path]:

@@ -180,9 +180,9 @@ def test_common_classes_are_capped_in_training_and_validation(survey, monkeypatc
     labels = annotations["label"].to_numpy()
     assert (labels[train] == np.array(classes)[y]).all() and (labels[val] == np.array(classes)[val_y]).all()
     frame = annotations.assign(patch=0)
-    kept = training._capped(frame, 5, np.random.default_rng(0))
+    kept = training.capped(frame, 5, np.random.default_rng(0))
     assert set(kept["label"].value_counts()) == {5} and kept["annotation_id"].is_monotonic_increasing
-    assert len(training._capped(frame, 0, np.random.default_rng(0))) == len(frame)
+    assert len(training.capped(frame, 0, np.random.default_rng(0))) == len(frame)
 
 
 def test_what_a_killed_run_goes_on_from_stays_for_the_caller_to_remove(survey, tmp_path, monkeypatch):

@@ -14,9 +14,13 @@ from reefcore.figures.colours import colour_neighbours, resolution_scatter, sour
 from reefcore.figures.few_shot import label_curves
 from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
 from reefcore.figures.open_set import known_unknown, risk_coverage
+from reefcore.figures.pseudo_labels import label_worth
+from reefcore.figures.realtime import kept_up, time_shares
 from reefcore.figures.results import class_weights, forest, learning, matrices, results_table
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
+from reefcore.figures.substrate import frame_grid
+from reefcore.figures.tracks import repeats, survey_sites, track_map
 from reefcore.figures.tree import taxon_tree
 from reefcore.figures.zero_shot import answers, prompt_sets
 
@@ -32,16 +36,20 @@ __all__ = [
     "download",
     "ecoregion_bars",
     "forest",
+    "frame_grid",
     "funnel",
     "kept_again",
+    "kept_up",
     "known_unknown",
     "label_curves",
+    "label_worth",
     "learning",
     "long_tail",
     "matrices",
     "pair_agreement",
     "photo_sheet",
     "prompt_sets",
+    "repeats",
     "resolution_scatter",
     "results_table",
     "risk_coverage",
@@ -52,5 +60,8 @@ __all__ = [
     "source_densities",
     "source_funnel",
     "source_map",
+    "survey_sites",
     "taxon_tree",
+    "time_shares",
+    "track_map",
 ]

@@ -170,11 +170,11 @@ def site_panels(points: pd.DataFrame, land, degrees: float = 0.5) -> Figure:
     figure, (first,) = canvas(4.2 * (1 + len(parts)), 4.4)
     grid = GridSpec(1, 1 + len(parts), figure=figure)
     first.set_subplotspec(grid[0])
-    _panel(first, region, 8.0, coast)
+    panel(first, region, 8.0, coast)
     first.set_title("a  the region", loc="left", fontsize=11)
     for column, (title, here, colour, marker) in enumerate(parts, 1):
         axes = figure.add_subplot(grid[column])
-        frame = _panel(axes, here[["east", "latitude"]], 0.05, coast)
+        frame = panel(axes, here[["east", "latitude"]], 0.05, coast)
         # Darker where more photos lie upon each other.
         axes.scatter(here["east"], here["latitude"], s=22, marker=marker, color=colour, alpha=0.5, lw=0, zorder=3)
         axes.set_title(title, loc="left", fontsize=11)
@@ -191,7 +191,13 @@ def site_panels(points: pd.DataFrame, land, degrees: float = 0.5) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, places: pd.DataFrame, margin: float, land) -> tuple[list, list]:
+def round_length(room: float) -> float:
+    """Choose the length of a scale bar: the largest of 1, 2 or 5 times a power of ten that fits into `room`."""
+    power = 10.0 ** np.floor(np.log10(room))
+    return max(step * power for step in (1, 2, 5) if step * power <= room)
+
+
+def panel(axes: Axes, places: pd.DataFrame, margin: float, land) -> tuple[list, list]:
     """Frame positions with a margin (degrees), draw land, degrees and a scale bar; return the frame as a line."""
     from shapely import box
 
@@ -212,9 +218,7 @@ def _panel(axes: Axes, places: pd.DataFrame, margin: float, land) -> tuple[list,
     axes.yaxis.set_major_formatter(lambda value, _: _degrees(value, "NS"))
     axes.tick_params(labelsize=8)
     degree = np.pi / 180 * geography.EARTH_KM
-    room = half * degree / 2
-    power = 10.0 ** np.floor(np.log10(room))
-    length = max(step * power for step in (1, 2, 5) if step * power <= room)  # a round number of km
+    length = round_length(half * degree / 2)
     x, y = west + 0.06 * (east - west), south + 0.06 * (north - south)
     axes.plot([x, x + length / degree / stretch], [y, y], color="black", lw=2, solid_capstyle="butt", zorder=4)
     axes.annotate(f"{length:g} km", (x, y), (0, 4), textcoords="offset points", fontsize=8, zorder=4)

@@ -124,7 +124,8 @@ def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences:
     rows_of_panels = 1 if len(groups) <= 4 else 2  # more in a row are too small to read on a page
     columns = -(-len(groups) // rows_of_panels)
     height = 0.8 + rows_of_panels * (0.6 + 0.34 * len(labels))
-    figure, all_axes = canvas(1.7 + 1.75 * columns, height, columns, rows_of_panels)
+    room = max(1.7, 0.075 * max(map(len, labels)))  # inches that the names take
+    figure, all_axes = canvas(room + 1.75 * columns, height, columns, rows_of_panels)
     for axes in all_axes[len(groups) :]:
         axes.remove()
     all_axes = all_axes[: len(groups)]

@@ -60,6 +60,13 @@ class Profile:
     open_set : dict
         ``recipes`` and ``train_sets`` whose models are trained without some classes, and how these are chosen (see
         `reefcore.open_set.hold_out`); nothing is run where it is empty.
+    substrate : dict
+        Of a substrate survey: ``recipes`` that are trained on patches and ``frame_recipes`` on whole frames, by parts
+        of whole sequences, ``patch_recipes`` by parts that a random draw of patches makes (to show how much it
+        flatters), ``frame_changes`` (keys of `reefcore.recipes.Recipe` for frame_recipes: there are fewer frames than
+        patches), ``side`` (of a patch as it is kept, in pixels; 256), ``scale`` (of the sample, 1 being the one of the
+        book), ``pseudo`` (``routes``: zero-shot recipes that label patches; ``frames`` and ``repeats`` of
+        `reefcore.substrate.pseudo.compare`). The profile has no survey where it is empty.
     resamples : int
         Of the bootstrap.
     site : str
@@ -91,6 +98,7 @@ class Profile:
     corpus: dict = field(default_factory=dict, hash=False)
     few_shot: dict = field(default_factory=dict, hash=False)
     open_set: dict = field(default_factory=dict, hash=False)
+    substrate: dict = field(default_factory=dict, hash=False)
     site: str = ""
     criteria: dict = field(default_factory=dict, hash=False)
     cross_sources: dict = field(default_factory=dict, hash=False)

@@ -3,7 +3,8 @@
 A file gives ``row``, ``tables``, ``schemes`` and ``task``, then settings: at the top for both sizes, under ``full`` as
 the paper trains, under ``sample`` as a tiny sibling that learns the synthetic sample on a CPU. ``extends`` names a
 recipe whose values stand where a file has none. ``sources`` says, key by key, where the full value comes from: the
-paper's section, the authors' published code, timm's model card, or "chosen" where nobody states it.
+paper's section, the authors' published code, timm's model card, or "chosen" where nobody states it. Those of the
+substrate paper (doi 10.48550/arXiv.2509.01019) are in a folder of their own: ``substrate/mobilenetv3_small``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import get_args, get_origin, get_type_hints
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_settings
 from reefcore.losses import NAMES as LOSSES
-from reefcore.losses import soft_targets
+from reefcore.losses import soft_targets, weighs_classes
 
 FOLDER = Path(__file__).parent
 
@@ -30,8 +31,8 @@ class Recipe:
     row: str  # the row's name in the published tables
     tables: tuple[int, ...]  # the published tables that have it
     schemes: tuple[str, ...]  # the training sets that the paper trains it on; none for pretraining
-    task: str  # genus, family, genus_family (two heads), masked (pretraining, doi 10.1109/CVPR52688.2022.01553)
-    task_args: dict  # family_weight: of the family head's loss; of ClipLoss; of the masks and the decoder (see TASKS)
+    task: str  # genus, family, genus_family (two heads), substrate, masked (doi 10.1109/CVPR52688.2022.01553)
+    task_args: dict  # of the head or heads, of ClipLoss, of the masks and the decoder (see TASKS)
     library: str  # timm or open_clip
     model: str  # its name there, with the tag of the weights
     model_args: dict  # further arguments of it
@@ -47,7 +48,7 @@ class Recipe:
     weight_decay: float
     layer_decay: float  # factor on lr per layer below the head; 1: none
     clip_grad: float  # largest norm of the gradient; 0: any
-    schedule: str  # of lr after a linear warm-up: cosine (ends at 0) or constant
+    schedule: str  # of lr after a linear warm-up: cosine (ends at 0), constant, or plateau (see fitting.plateau)
     warmup_epochs: float
     loss: str  # of reefcore.losses, with beta, gamma and alpha; '' where the task has its own
     beta: float
@@ -60,6 +61,7 @@ class Recipe:
     vertical_flip: float  # probability
     quarter_turns: bool  # turned by 0, 90, 180 or 270 degrees, equally often
     colour_jitter: float  # brightness, contrast and saturation vary by 1 -+ this
+    water_jitter: float  # probability, of each for itself: another red, brightness or contrast, a blur (see augment)
     randaugment: str  # as timm writes it; '': none
     random_erasing: float  # probability
     mixup: float  # alpha of its beta distribution; 0: none
@@ -69,6 +71,8 @@ class Recipe:
     train_per_class: int  # at most so many patches of a class are drawn; 0: all
     val_per_class: int  # the same of validation; test patches are always all taken
     min_per_class: int  # rarer classes are repeated up to so many patches per epoch
+    sampler: str  # of an epoch's patches: '' (each once) or inverse (drawn with replacement, every class equally often)
+    balance_twice: bool  # whether that sampler may meet a loss that weighs classes: together they favour the rare ones
 
 
 KEYS = [field.name for field in fields(Recipe)][2:]  # of a file; name and size are not written in it
@@ -79,15 +83,16 @@ CHOICES = {
     "schemes": ("S1", "S2", "S3", "S4"),
     "library": ("timm", "open_clip"),
     "optimiser": ("adamw", "sgd"),
-    "schedule": ("cosine", "constant"),
+    "schedule": ("cosine", "constant", "plateau"),
     "loss": (*LOSSES, ""),
     "amp": ("off", "fp16", "bf16"),
+    "sampler": ("", "inverse"),
 }
 INTERVALS = {
     "(0, inf)": "input_size epochs lr alpha",
     "[0, inf)": "weight_decay clip_grad warmup_epochs gamma mixup cutmix train_per_class val_per_class min_per_class",
     "[0, 1)": "betas beta label_smoothing drop_path ema colour_jitter",
-    "[0, 1]": "mean horizontal_flip vertical_flip random_erasing",
+    "[0, 1]": "mean horizontal_flip vertical_flip water_jitter random_erasing",
     "(0, 1]": "std layer_decay",
     "[2, inf)": "batch_size",  # batch normalisation needs two patches
 }
@@ -96,6 +101,7 @@ TASKS = {
     ("genus", "timm"): {},
     ("family", "timm"): {},
     ("genus_family", "timm"): {"family_weight": (float, "(0, inf)")},
+    ("substrate", "timm"): {"hidden": (int, "(0, inf)"), "dropout": (float, "[0, 1)")},
     ("genus", "open_clip"): {"local_loss": (bool, "[0, 1]"), "gather_with_grad": (bool, "[0, 1]")},
     ("masked", "timm"): {
         "mask_ratio": (float, "(0, 1)"),
@@ -107,9 +113,9 @@ TASKS = {
 RANDAUGMENT = r"rand(-((m|n|mmax)\d+|(p|mstd)\d+\.?\d*|inc[01]|t[a-z]+))*"  # as timm.data.rand_augment_transform reads
 
 
-def names() -> list[str]:
-    """List the recipes that travel with the library."""
-    return sorted(path.stem for path in FOLDER.glob("[!_]*.yaml"))
+def names(folder: str = "") -> list[str]:
+    """List the recipes that travel with the library: ReefNet's, or those of a folder such as 'substrate'."""
+    return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in (FOLDER / folder).glob("[!_]*.yaml"))
 
 
 def load(name_or_path: str | Path, size: str = "sample", changes: dict | None = None) -> Recipe:
@@ -118,7 +124,7 @@ def load(name_or_path: str | Path, size: str = "sample", changes: dict | None = 
     Parameters
     ----------
     name_or_path : str or path
-        One of `names`, or a YAML file.
+        One of `names`, or of ``names("substrate")``, or a YAML file.
     size : {'sample', 'full'}
     changes : dict, optional
         Keys and values that stand in for the file's own, and are checked as they are.
@@ -160,7 +166,9 @@ def sources(name_or_path: str | Path) -> dict[str, str]:
 
 def _chain(name_or_path: str | Path) -> list[tuple[Path, dict]]:
     """Read a recipe's file and those it extends, the farthest first, and check their keys."""
-    if Path(name_or_path).suffix not in (".yaml", ".yml") and name_or_path not in (known := names()):
+    if Path(name_or_path).suffix not in (".yaml", ".yml") and name_or_path not in (
+        known := names() + names("substrate")
+    ):
         do = f"choose from {', '.join(known)}, or name a file"
         raise ReefcoreError(f"there is no recipe {str(name_or_path)!r}", do=do)
     chain = []
@@ -258,6 +266,11 @@ def _consistent(recipe: Recipe, path: Path) -> None:
         refuse(f"warmup_epochs ({recipe.warmup_epochs:g}) must be below epochs ({recipe.epochs})")
     if recipe.train_per_class and recipe.min_per_class > recipe.train_per_class:
         refuse(f"min_per_class ({recipe.min_per_class}) exceeds train_per_class ({recipe.train_per_class})")
+    if recipe.sampler and recipe.min_per_class:
+        refuse("sampler and min_per_class both bring rare classes up", "set min_per_class to 0, or sampler to ''")
+    if recipe.sampler and weighs_classes(recipe.loss) and not recipe.balance_twice:
+        what = f"the loss {recipe.loss} and the sampler {recipe.sampler} each make up for rare classes"
+        refuse(f"{what}: together they do it twice", "drop one, or set balance_twice to true where that is meant")
     if clash := {"num_classes", "pretrained", "drop_path_rate", "in_chans"} & set(recipe.model_args):
         refuse(f"model_args may not set {', '.join(sorted(clash))}, which other keys and the data decide")
     _weights(recipe, path, refuse)

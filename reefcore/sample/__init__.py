@@ -47,6 +47,14 @@ def _take(task) -> tuple[pd.DataFrame, list]:
     return pd.concat(points, ignore_index=True), sizes
 
 
+def check(seed: int, scale: float) -> None:
+    """Refuse, with a ReefcoreError, a negative seed and a scale outside (0, 2]."""
+    if seed < 0:
+        raise ReefcoreError(f"the seed {seed} is negative", do="choose 0 or more")
+    if not 0 < scale <= 2:
+        raise ReefcoreError(f"a sample of scale {scale} cannot be made", do="choose a scale above 0 and up to 2")
+
+
 def generate(folder: str | Path, seed: int = 2025, scale: float = 1.0, workers: int = 2) -> None:
     """Make the sample: photos and tables.
 
@@ -70,10 +78,7 @@ def generate(folder: str | Path, seed: int = 2025, scale: float = 1.0, workers: 
     """
     from reefcore.sample import survey
 
-    if seed < 0:
-        raise ReefcoreError(f"the seed {seed} is negative", do="choose 0 or more")
-    if not 0 < scale <= 2:
-        raise ReefcoreError(f"a sample of scale {scale} cannot be made", do="choose a scale above 0 and up to 2")
+    check(seed, scale)
     folder = Path(folder)
     (folder / "annotations.parquet").unlink(missing_ok=True)
     shutil.rmtree(folder / "photos", ignore_errors=True)  # those of another scale would stay between the new ones

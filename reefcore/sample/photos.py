@@ -203,6 +203,27 @@ def _ground_tiles(variant: int) -> np.ndarray:
     return np.stack([morphology.tile(taxa.KINDS[name], variant) for name in GROUND]).reshape(-1, 2)
 
 
+def compete(fields: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Let fields of noise compete for each place, each lifted until it wins about its wanted share.
+
+    Parameters
+    ----------
+    fields : float32 array (n, h, w)
+    wanted : array of n shares that sum to 1
+
+    Returns
+    -------
+    int array (h, w)
+        Which field wins.
+    """
+    offset = np.log(wanted)
+    for _ in range(8):
+        choice = np.argmax(fields[:, ::2, ::2] + offset[:, None, None].astype(np.float32), 0)
+        got = np.bincount(choice.ravel(), minlength=len(fields)) / choice.size
+        offset += 0.6 * np.log((wanted + 0.003) / (got + 0.003))
+    return np.argmax(fields + offset[:, None, None].astype(np.float32), 0)
+
+
 class _Scene:
     """A seabed under construction.
 
@@ -236,20 +257,7 @@ class _Scene:
         look, rng, scale = self.look, self.rng, np.float32(self.look.scale)
         names, swell = list(shares), _swell()
         relief = 20 * scale * self._cut(swell[0], 1.0)
-        # Which ground lies where: fields of noise in competition, at a quarter of the resolution.
-        low = relief[::4, ::4] / (20 * scale)
-        lean = {"Shadow": -2.0, "Sediment": -0.8, "Rubble": -0.4, "Corallinales": 0.5, "Hard substrate": 0.4}
-        fields = np.stack(
-            [self._cut(swell[1 + n % 2], 0.9, 4) + np.float32(lean.get(name, 0)) * low for n, name in enumerate(names)]
-        )
-        wanted = np.array([shares[name] for name in names])
-        wanted /= wanted.sum()
-        offset = np.log(wanted)
-        for _ in range(8):
-            choice = np.argmax(fields[:, ::2, ::2] + offset[:, None, None].astype(np.float32), 0)
-            got = np.bincount(choice.ravel(), minlength=len(names)) / choice.size
-            offset += 0.6 * np.log((wanted + 0.003) / (got + 0.003))
-        choice = np.argmax(fields + offset[:, None, None].astype(np.float32), 0)
+        choice = self._spread(shares, relief[::4, ::4] / (20 * scale))
         state = rng.bit_generator.state
         way = self._cut(_lumps()[0], look.scale, turn=False)
         rng.bit_generator.state = state
@@ -276,6 +284,18 @@ class _Scene:
         for name in names:
             _, colours, _, tint, *_ = _habit(look.seed, self.kinds[name])
             self.palette.append(_ramp(self.kinds[name], colours, tint, rng))
+
+    def _spread(self, shares: dict[str, float], low: np.ndarray) -> np.ndarray:
+        """Say which ground lies where (positions in `shares`): fields of noise in competition, at a quarter of the
+        resolution; `low` is the relief there, standard deviation 1.
+        """
+        names, swell = list(shares), _swell()
+        lean = {"Shadow": -2.0, "Sediment": -0.8, "Rubble": -0.4, "Corallinales": 0.5, "Hard substrate": 0.4}
+        fields = np.stack(
+            [self._cut(swell[1 + n % 2], 0.9, 4) + np.float32(lean.get(name, 0)) * low for n, name in enumerate(names)]
+        )
+        wanted = np.array([shares[name] for name in names])
+        return compete(fields, wanted / wanted.sum())
 
     def grow(self, name: str, radius: float, cy: float, cx: float) -> None:
         """Set one colony of class `name` on the seabed, with its centre at (cy, cx)."""
@@ -450,10 +470,10 @@ def photo(
     return expose(light, look.water, look.camera, rng), scene.classes
 
 
-def save(image: np.ndarray, path: str | Path, look: Look, seed: int) -> Path:
+def save(image: np.ndarray, path: str | Path, look: Look, seed: int, exif: Image.Exif | bytes = b"") -> Path:
     """Write a photo as the JPEG its source's camera makes, whole or not at all; the same photo gives the same bytes."""
     path = Path(path)
     quality = int(np.clip(look.camera.quality + generator("jpeg", look.seed, seed).integers(-2, 3), 40, 95))
     with atomic(path) as temporary:
-        Image.fromarray(image).save(temporary, "JPEG", quality=quality, subsampling=2)
+        Image.fromarray(image).save(temporary, "JPEG", quality=quality, subsampling=2, exif=exif)
     return path

@@ -95,7 +95,7 @@ def patches(frame: np.ndarray, side: int, rows: int = GRID[0], columns: int = GR
     if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
         what = f"a frame of {frame.dtype}, shape {frame.shape}, has no patches"
         raise ReefcoreError(what, do="give 8-bit RGB pixels, (height, width, 3)")
-    return _cut(frame, frame.shape[:2], side, rows, columns)
+    return cut(frame, frame.shape[:2], side, rows, columns)
 
 
 def read(source: str | Path | bytes, side: int, rows: int = GRID[0], columns: int = GRID[1]) -> np.ndarray:
@@ -120,6 +120,14 @@ def read(source: str | Path | bytes, side: int, rows: int = GRID[0], columns: in
         Where the file is missing, no image, ends early (half a frame is not to be decided on), or the frame is smaller
         than the grid.
     """
+    pixels, size = decoded(source, side, rows, columns)
+    return cut(pixels, size, side, rows, columns)
+
+
+def decoded(
+    source: str | Path | bytes, side: int, rows: int = GRID[0], columns: int = GRID[1]
+) -> tuple[np.ndarray, tuple[int, int]]:
+    """Decode a frame as far as its patches need it, the first half of `read`: its pixels, and its height and width."""
     width, height = image_size(source)
     where = None if isinstance(source, bytes) else source
     try:
@@ -131,7 +139,7 @@ def read(source: str | Path | bytes, side: int, rows: int = GRID[0], columns: in
     pixels, truncated = decode(source, least)
     if truncated:
         raise ReefcoreError("this frame ends early", where, "copy it from the camera again")
-    return _cut(pixels, (height, width), side, rows, columns)
+    return pixels, (height, width)
 
 
 def portrait(height: int, width: int) -> str | None:
@@ -147,8 +155,8 @@ def portrait(height: int, width: int) -> str | None:
     )
 
 
-def _cut(pixels: np.ndarray, size: tuple[int, int], side: int, rows: int, columns: int) -> np.ndarray:
-    """Cut the crops of a frame of that (height, width) out of its pixels, of which a decoder may have left fewer."""
+def cut(pixels: np.ndarray, size: tuple[int, int], side: int, rows: int, columns: int) -> np.ndarray:
+    """Cut the patches of a frame of that (height, width) out of its pixels, of which a decoder may have left fewer."""
     if side < 1:
         raise ReefcoreError(f"a patch of {side} pixels cannot be cut", do="ask for a side of at least 1")
     # A decoder's pixel is 8 / k pixels of the frame wide; the last one may hang over its edge.

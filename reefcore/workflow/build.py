@@ -114,7 +114,8 @@ def _code(content) -> str:
 
 
 def needs(code: str, profile: Profile) -> tuple[str, ...]:
-    """List the steps a notebook's code reads from: by its ``project.table("...")``, ``project.photos``, ``.patches``.
+    """List the steps a notebook's code reads from: by its ``project.table("...")``, ``project.photos``, ``.patches``,
+    ``.frames``.
 
     A project is what ``workflow.open`` was assigned to; a table whose name is computed could be any of them.
     """
@@ -126,7 +127,7 @@ def needs(code: str, profile: Profile) -> tuple[str, ...]:
     used = [
         n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id in projects
     ]
-    outputs = {{"photos": "photos", "patches": "patches.parquet"}.get(node.attr) for node in used}
+    outputs = {{"photos": "photos", "patches": "patches.parquet", "frames": "frames"}.get(node.attr) for node in used}
     for node in nodes:
         if isinstance(node, ast.Call) and node.func in used and node.func.attr == "table":
             name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
@@ -273,13 +274,13 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
         seed = f" seed {one.seed}" if one.data != find_profile(str(one.path)).data else ""
         # A survey's runs are trained in one job that shares its processes, unless each deserves a machine of its own.
         together = one.kind == "sample"
-        needs = ("patches",) if name == "train" and together else step.needs
-        if together and name != "train":  # what starts from one of them waits for all
+        needs = step.before if step.before and together else step.needs
+        if together and not step.before:  # what starts from one of them waits for all
             trained = steps.runs(one)
             needs = dict.fromkeys("train" if need in trained else need for need in needs)
         needed = [add_step(one, folder, need) for need in needs]
         command = _command("step", name, "--profile", _relative(one.path), "--seed", one.seed)
-        wide = name in ("data", "covariates", "patches") or (name == "train" and together)
+        wide = name in ("data", "covariates", "patches", "survey", "frame_patches") or (step.before and together)
         return add(
             f"step {name} {one.name}{seed}",
             key,

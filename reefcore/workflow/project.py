@@ -82,6 +82,10 @@ class Project:
             validation, history (of training, by epoch) and runs (one row each); zero_shot (predictions of models that
             were not trained here; empty where the profile asks none), few_shot and open_set (predictions of models
             that some classes were kept from).
+            Of a substrate survey: frames, patch_labels, observations, substrate_splits, frame_patches_skipped (frames
+            that are left out, and why), and of all its runs patch_predictions, frame_predictions (of models that see
+            the frame as a whole), substrate_history and substrate_runs; pseudo_labels (of models that no
+            expert taught) and pseudo_worth (what a classifier learns from them, and from expert labels).
         columns : list of str, optional
             Only these.
 
@@ -106,6 +110,12 @@ class Project:
         """The folder with the photos, as ``<source>/<image>``."""
         self._made("photos")
         return self.folder / "photos"
+
+    @property
+    def frames(self) -> Path:
+        """The folder with the frames of the substrate survey, as ``<sequence>/<frame>``."""
+        self._made("frames")
+        return self.folder / "frames"
 
     @property
     def patches(self):

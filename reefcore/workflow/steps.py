@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 #: Tables of which each run makes its part -> the step that stands for all of them.
 SEVERAL = dict.fromkeys(("predictions", "validation", "history", "runs"), "train")
 SEVERAL |= {"zero_shot": "zero_shot", "open_set": "open_set"}
+SEVERAL |= dict.fromkeys(("patch_predictions", "frame_predictions", "substrate_history", "substrate_runs"), "substrate")
 SURVEY = ("annotations.parquet", "sources.parquet", "images.parquet", "reviews.parquet")
 WORKERS = 2  # processes at a time where nobody says otherwise: the two cores this project is sized for
 
@@ -60,6 +61,8 @@ class Step:
         Other things it depends on.
     external : bool
         Whether nobody makes the outputs: then what they are is what they hold.
+    before : tuple of str
+        Of a step that makes its needs itself, several at a time: what these need.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Step:
     settings: tuple[str, ...] = ()
     given: dict = dataclasses.field(default_factory=dict)
     external: bool = False
+    before: tuple[str, ...] = ()
 
 
 def _sample(profile: Profile, folder: Path, workers: int) -> None:
@@ -157,7 +161,12 @@ def _train(profile: Profile, folder: Path, workers: int) -> None:
     runs = sorted(_runs(profile), key=lambda run: run.starts_from != "")
     for path in profile.predictions:
         ensure(profile, folder, f"given-{Path(path).stem}")
-    stale = [run.name for run in runs if not is_fresh(profile, folder, run.name)]
+    together(profile, folder, [run.name for run in runs], workers)
+
+
+def together(profile: Profile, folder: Path, names: list[str], workers: int) -> None:
+    """Train runs that are not up to date, several at a time."""
+    stale = [name for name in names if not is_fresh(profile, folder, name)]
     # In full size each run fills the machine, and under torchrun all processes are needed for each.
     if workers == 1 or len(stale) < 2 or profile.kind == "full" or rank() is not None:
         for name in stale:
@@ -439,7 +448,7 @@ def plan(profile: Profile) -> dict[str, Step]:
         steps += trained
         outputs = tuple(output for step in trained for output in step.outputs)
         names = tuple(step.name for step in trained)
-        steps.append(Step("train", _train, outputs, names))
+        steps.append(Step("train", _train, outputs, names, before=("patches",)))
         steps.append(
             Step(
                 "metrics",
@@ -450,9 +459,10 @@ def plan(profile: Profile) -> dict[str, Step]:
                 ("seed", "resamples"),
             )
         )
-    from reefcore.workflow import experiments  # which is made of what is here
+    from reefcore.workflow import experiments, pseudo, survey  # which are made of what is here
 
-    return {step.name: step for step in (*steps, *experiments.plan(profile))}
+    more = (plan_of(profile) for plan_of in (experiments.plan, survey.plan, pseudo.plan))
+    return {step.name: step for step in (*steps, *(step for found in more for step in found))}
 
 
 def maker(profile: Profile, output: str) -> str | None:
@@ -514,7 +524,7 @@ def ensure(profile: Profile, folder: Path, name: str, workers: int = WORKERS) ->
     if record := keys.fresh(path, folder, wanted):
         return record
     # Training makes its runs itself, several at a time; what they need is made before.
-    for need in ("patches",) if step.build is _train else step.needs:
+    for need in step.before or step.needs:
         if rank() is not None and need not in runs(profile) and not is_fresh(profile, folder, need):
             raise ReefcoreError(
                 f"the {need} that {name} needs are not up to date, and are no work for many processes",
