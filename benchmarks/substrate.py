@@ -58,8 +58,8 @@ def table(folder: Path, repeats: int = 4) -> pd.DataFrame:
     DataFrame
         ``file`` (size of the JPEG, MB), ``runtime``, ``threads`` (of the network), ``decode``, ``grid``, ``network``,
         ``decision`` (ms per frame), ``network share`` (of their sum), ``network alone`` and ``end to end`` (ms per
-        frame, measured in turns), ``ratio`` (end to end, of the network alone), ``network busy`` (its inverse: the share
-        of the run's time in which the network works) and ``frames per second``.
+        frame, measured in turns), ``ratio`` (end to end, of the network alone), ``network busy`` (its inverse: the
+        share of the run's time in which the network works) and ``frames per second``.
     """
     from reefcore.substrate import stream
 
@@ -75,7 +75,7 @@ def table(folder: Path, repeats: int = 4) -> pd.DataFrame:
             for _ in range(repeats):
                 alone = min(alone, seconds(lambda r=runner, x=patches: r.answer(x), 3))
                 out.unlink(missing_ok=True)
-                report = stream.run([*paths, *paths], runner, out)
+                report = stream.run(4 * paths, runner, out)
                 whole = min(whole, report["seconds"] / report["frames"])
             known = parts.loc[threads].to_dict() | ({} if runtime == "ONNX Runtime" else {"network": alone})
             spent = sum(known.values())
