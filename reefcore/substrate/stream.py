@@ -482,8 +482,7 @@ def timings(
         ``threads``, ``part`` (``decode``, ``grid``, ``network``, ``decision``), ``seconds`` (per frame, mean over the
         frames), ``share`` (of all four).
     """
-    import onnxruntime
-
+    onnxruntime = needs("onnxruntime")
     from reefcore.substrate.export import tail
 
     frames, rows = list(frames), []
