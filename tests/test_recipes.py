@@ -168,7 +168,10 @@ def test_changes_stand_in_for_values_of_the_file_and_are_checked_too():
             "the loss cb_ce and the sampler inverse each make up for rare classes: together they do it twice; drop one",
         ),
         ({"sampler": "inverse", "sample": {"min_per_class": 5}}, "sampler and min_per_class both bring rare classes"),
-        ({"extends": "substrate/resnet18", "balance_twice": False}, "weighted_focal and the sampler inverse each"),
+        (
+            {"extends": "substrate/resnet18", "balance_twice": False, "loss": "weighted_focal", "sampler": "inverse"},
+            "weighted_focal and the sampler inverse each",
+        ),
         ({"extends": "substrate/resnet18", "sample": {"task_args": {"hidden": 9}}}, "must set hidden, dropout and no"),
         ({"water_jitter": 1.5}, "water_jitter must lie in"),
         ({"model_args": {"num_classes": 3, "pretrained": True}}, "model_args may not set num_classes, pretrained"),
@@ -213,12 +216,14 @@ def test_what_cannot_be_is_refused_in_one_sentence_with_file_and_key(own, values
     assert "own.yaml" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_classes_are_balanced_once_or_twice_only_where_a_recipe_says_so(own):
+def test_classes_are_balanced_twice_only_where_a_recipe_says_so(own):
     base = {"extends": "substrate/resnet18"}
-    assert recipes.load("substrate/resnet18").balance_twice and "twice" not in recipes.load("resnet101").task_args
+    assert recipes.load("substrate/resnet18", "full").balance_twice and not recipes.load("resnet101").balance_twice
     for once in ({"loss": "focal"}, {"loss": "ce"}, {"sampler": ""}):
-        assert not recipes.load(own(**base, balance_twice=False, **once)).balance_twice
-        assert recipes.load(own(**base, **once)).balance_twice  # it may, but does not
+        for may in (True, False):
+            assert recipes.load(own(**base, balance_twice=may, **once), "full").balance_twice == may
+    with pytest.raises(ReefcoreError, match="together they do it twice; drop one, or set balance_twice to true"):
+        recipes.load(own(**base, balance_twice=False), "full")
 
 
 SUBSTRATE = {

@@ -63,7 +63,8 @@ class Profile:
     substrate : dict
         Of a substrate survey: ``recipes`` that are trained on patches and ``frame_recipes`` on whole frames, by parts
         of whole sequences, ``patch_recipes`` by parts that a random draw of patches makes (to show how much it
-        flatters), ``side`` (of a patch as it is kept, in pixels; 256), ``scale`` (of the sample, 1 being the one of the
+        flatters), ``frame_changes`` (keys of `reefcore.recipes.Recipe` for frame_recipes: there are fewer frames than
+        patches), ``side`` (of a patch as it is kept, in pixels; 256), ``scale`` (of the sample, 1 being the one of the
         book). The profile has no survey where it is empty.
     resamples : int
         Of the bootstrap.

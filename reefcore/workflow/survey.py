@@ -17,7 +17,7 @@ from reefcore.tables import GRID
 from reefcore.workflow import steps
 from reefcore.workflow.steps import Step
 
-SUBSTRATE = {"scale", "side", "recipes", "patch_recipes", "frame_recipes"}
+SUBSTRATE = {"scale", "side", "recipes", "patch_recipes", "frame_recipes", "frame_changes"}
 #: Tables that a survey brings, with the columns that are needed here.
 TABLES = {
     "frames": ["frame", "sequence", "label"],
@@ -76,7 +76,8 @@ def _runs(profile: Profile) -> dict[str, tuple[str, Recipe]]:
     found = {}
     for kind, (end, _) in KINDS.items():
         for name in profile.substrate.get(kind, []):
-            recipe = training.recipe(name, profile.kind, profile.recipe_changes)
+            changes = profile.substrate.get("frame_changes", {}) if kind == "frame_recipes" else {}
+            recipe = training.recipe(name, profile.kind, changes | profile.recipe_changes)
             if recipe.task != "substrate":
                 what = f"substrate {kind}: the task of {name} is {recipe.task}, not substrate"
                 raise ReefcoreError(what, profile.path, "extend a recipe of `reefcore recipes list` for substrates")
