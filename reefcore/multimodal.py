@@ -25,6 +25,8 @@ NO_ANSWER = "no valid answer"
 REFUSAL = re.compile(r"\b(unknown|unsure|not sure|unable|sorry|can ?not|can['’]t|none of)\b", re.IGNORECASE)
 ANSWER_KEYS = ("answer", "genus", "class", "label", "prediction", "name")
 MARKED = re.compile(rf"\b(?:{'|'.join(ANSWER_KEYS)})\b\W*(?:is\b)?(?P<said>[^\n,.;}}]*)", re.IGNORECASE)
+APART = re.compile(r"[\s_-]+")  # what may stand between the words of a name
+DENIAL = r"(?:\b(?:not?|non)|n['’]t)\s+(?:an?\s+)?"
 ALIKE = 0.85  # of difflib: a word that is counted as a misspelt name
 ABOUT_THE_QUESTION = ("side", "instruction", "shuffle")  # settings of a recipe that are not the server's
 
@@ -165,9 +167,10 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
     """Read the class out of an answer.
 
     Case, punctuation, Markdown, quotes, JSON and what stands between ``<think>`` tags do not matter. A class counts
-    where its whole name stands, unless "not" comes right before it. Where several are named, the one that is named as
-    the answer counts: alone on the only line that is nothing but a name, or alone after the last "answer:", "genus is"
-    and the like, up to the next comma or stop. A misspelt name is not a valid answer: genera differ by few letters.
+    where its whole name stands, unless "not", "no" or the like comes right before it; a hyphen in a name may be a blank
+    ("No Deploy" is No-Deploy). Where several are named, the one that is named as the answer counts: alone on the only
+    line that is nothing but a name, or alone after the last "answer:", "genus is" and the like, up to the next comma
+    or stop. A misspelt name is not a valid answer: genera differ by few letters.
 
     Returns
     -------
@@ -177,12 +180,13 @@ def parse(text: str, classes: Sequence[str], finish: str = "") -> tuple[str, str
         ``name`` (nothing but the name), ``named`` (in a sentence), ``marked`` (of several, as the answer); or
         ``empty``, ``cut off``, ``several``, ``misspelt``, ``refused``, ``other``.
     """
-    spelled = {name.casefold(): name for name in classes}
+    spelled = {APART.sub(" ", name).casefold(): name for name in classes}
     names = sorted(spelled, key=len, reverse=True)  # a species before its genus
-    pattern = re.compile(rf"(?P<no>\bnot\s+(?:an?\s+)?)?\b(?P<name>{'|'.join(map(re.escape, names))})\b", re.IGNORECASE)
+    # Lazy (??): "No Deploy" is tried as a name before its "no" is taken to deny what follows.
+    pattern = re.compile(rf"(?P<no>{DENIAL})??\b(?P<name>{'|'.join(map(re.escape, names))})\b", re.IGNORECASE)
 
     def named(part: str) -> list[str]:
-        mentions = pattern.finditer(part.replace("_", " ").replace("*", ""))
+        mentions = pattern.finditer(APART.sub(" ", part).replace("*", ""))
         return list(dict.fromkeys(spelled[m["name"].casefold()] for m in mentions if not m["no"]))
 
     text = re.sub(r"<think>.*?(</think>|$)", "", text, flags=re.DOTALL).strip()

@@ -1,17 +1,64 @@
 """What several tests share: the smoke profile, and a checkout of one's own to build in."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import nbformat
 import pytest
 
 from reefcore import workflow
+from reefcore.errors import ReefcoreError
+from reefcore.parallel import pool
+from reefcore.workflow import build
 
 TOP = Path(__file__).resolve().parents[1]
+CHAPTERS = pytest.StashKey[tuple]()
+
+
+def _start(config, workers: int) -> None:
+    """Start to execute the book's chapters on the smoke profile, as the jobs of a build execute them.
+
+    A few processes take turns: one for each chapter, as in a build, spends most of its time on imports.
+    """
+    chapters = build.chapters(["all"], {"profile": "smoke"})
+    folder = Path(tempfile.mkdtemp(prefix="reefcore-chapters-"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")  # as a build does
+        processes = pool(workers)
+        config.stash[CHAPTERS] = folder, processes, [processes.submit(build.ensure, c, folder, 1) for c in chapters]
+
+
+def pytest_collection_finish(session):
+    """Where much else is tested too, start to execute the chapters in one process beside it."""
+    wanted = ["executed" in getattr(item, "fixturenames", ()) for item in session.items]
+    if any(wanted) and wanted.count(False) > 100 and not session.config.option.collectonly:
+        with contextlib.suppress(ReefcoreError):  # the fixture says it
+            _start(session.config, 1)
+
+
+def pytest_unconfigure(config):
+    """Leave nothing behind where the tests end before the chapters do."""
+    if CHAPTERS in config.stash:
+        folder, processes, _ = config.stash[CHAPTERS]
+        processes.shutdown(cancel_futures=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def executed(pytestconfig) -> Path:
+    """The folder with the chapters executed on the smoke profile."""
+    if CHAPTERS not in pytestconfig.stash:
+        _start(pytestconfig, 2)
+    folder, processes, jobs = pytestconfig.stash[CHAPTERS]
+    for job in jobs:
+        job.result()
+    processes.shutdown()  # their coverage is written when they end
+    return folder
 
 
 @pytest.fixture(scope="session")

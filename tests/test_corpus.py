@@ -46,9 +46,10 @@ def test_the_sample_keeps_its_photos_whatever_else_can_be_shown(small):
 
 def test_patches_are_as_many_of_each_taxon_and_repeat_with_their_seed(small):
     patches, table = small
-    assert patches.shape == (len(table), 64, 64, 3) and patches.dtype == np.uint8 and 90 <= len(table) <= 96
-    assert set(table["taxon"]) == {kind.name for kind in corpus.invent(3, 12)}
-    assert table["taxon"].value_counts().max() == 8
+    of_taxa = table[table["taxon"].str.startswith("invented")]
+    assert patches.shape == (len(table), 64, 64, 3) and patches.dtype == np.uint8 and 90 <= len(of_taxa) <= 96
+    assert set(of_taxa["taxon"]) == {kind.name for kind in corpus.invent(3, 12)}
+    assert of_taxa["taxon"].value_counts().max() == 8
     again, same = corpus.make(3, 12, 96, workers=2)
     assert (again == patches).all() and same.equals(table)
     assert not corpus.make(4, 12, 96, workers=1)[1].equals(table)
@@ -57,12 +58,24 @@ def test_patches_are_as_many_of_each_taxon_and_repeat_with_their_seed(small):
 def test_captions_name_no_taxon_and_are_true_of_theirs(small):
     kinds = {kind.name: kind for kind in corpus.invent(3, 12)}
     coloured = 0
-    for taxon, caption in small[1].itertuples(index=False):
+    table = small[1][small[1]["taxon"].str.startswith("invented")]
+    for taxon, caption in table.itertuples(index=False):
         assert not re.search("invented|" + "|".join(kind.name for kind in taxa.CORALS), caption)
         if said := re.search("coloured (.*?)(,|$)", caption):
             coloured += 1
             assert said[1] == " or ".join(f"{ridge} over {valley}" for ridge, valley in kinds[taxon].colours)
-    assert 0.3 * len(small[1]) < coloured < len(small[1])  # now and then left out
+    assert 0.3 * len(table) < coloured < len(table)  # now and then left out
+
+
+def test_patches_of_ground_come_last_and_are_called_what_they_show(small):
+    ground = small[1][~small[1]["taxon"].str.startswith("invented")]
+    assert len(ground) >= 6 and ground.index[0] == len(small[1]) - len(ground)
+    for taxon, caption in ground.itertuples(index=False):
+        kind, _, batch = taxon.rpartition(" ")
+        assert caption in corpus.GROUNDS[kind] and int(batch) < corpus.BATCHES
+    assert set(corpus.GROUNDS) - {"coral"} <= set(photos.GROUND)
+    words = {name: set(" ".join(ways).split()) for name, ways in corpus.GROUNDS.items()}
+    assert all("coral" not in said for name, said in words.items() if name != "coral")
 
 
 def test_captions_teach_every_word_of_the_descriptions():

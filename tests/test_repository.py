@@ -65,16 +65,8 @@ TABLES_ONLY = [
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
-TABLES_ONLY += [
-    "few_shot",
-    "open_set",
-    "zero_shot",
-    "substrate",
-    "substrate.grid",
-    "substrate.stream",
-    "substrate.own",
-    "substrate.decision",
-]
+TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate"]
+TABLES_ONLY += [f"substrate.{name}" for name in "grid decision tracks observers stream own pseudo".split()]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

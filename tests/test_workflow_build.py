@@ -10,10 +10,11 @@ import sys
 import time
 
 import nbformat
+import papermill
 import pytest
 from conftest import Checkout
 
-from reefcore import workflow
+from reefcore import cli, workflow
 from reefcore.errors import ReefcoreError
 from reefcore.files import write_parquet
 from reefcore.workflow import build, keys, steps
@@ -57,11 +58,33 @@ def survey(checkout, smoke):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, smoke) -> dict[str, str]:
-    """What a build makes that nothing happens to."""
+def undisturbed(tmp_path_factory, smoke) -> Checkout:
+    """A checkout whose whole book was built, and nothing happened to the build."""
     checkout = with_survey(Checkout(tmp_path_factory.mktemp("undisturbed")), smoke)
-    made(checkout.reefcore("run", "all"))
-    return contents(checkout)
+    everything = {"data", "curate", "splits", "10_splits", "20_quality", "30_alone"}
+    assert made(checkout.reefcore("run", "all")) == everything
+    return checkout
+
+
+@pytest.fixture
+def built(survey, undisturbed) -> Checkout:
+    """The survey's checkout, built: a copy of what was made once."""
+    shutil.copytree(undisturbed.folder, survey.folder, dirs_exist_ok=True)
+    return survey
+
+
+@pytest.fixture
+def reefcore(survey, capfd):
+    """The command line, in this process, where it should start no job; one that it starts all the same is heard."""
+
+    def run(*arguments) -> subprocess.CompletedProcess:
+        for cached in (steps._runs, steps.plan, steps.key, keys.environment):  # another process would read the files
+            cached.cache_clear()
+        code = cli.main(list(arguments))
+        return subprocess.CompletedProcess(arguments, code, *capfd.readouterr())
+
+    yield run
+    keys.environment.cache_clear()
 
 
 def made(result) -> set[str]:
@@ -78,21 +101,19 @@ def contents(checkout) -> dict[str, str]:
     return found
 
 
-def test_only_what_changed_is_made_again(survey):
-    everything = {"data", "curate", "splits", "10_splits", "20_quality", "30_alone"}
-    assert made(survey.reefcore("run", "all")) == everything
-    first = contents(survey)
+def test_only_what_changed_is_made_again(built, reefcore):
+    survey, first = built, contents(built)
     for path in survey.folder.rglob("*"):
         if path.suffix in (".parquet", ".ipynb", ".json") or ".keys" in path.parts or "done" in path.parts:
             os.utime(path)
-    assert made(survey.reefcore("run", "all")) == set()
-    rows = json.loads(survey.reefcore("status", "--profile", "survey.yaml", "--json").stdout)
+    assert made(reefcore("run", "all")) == set()
+    rows = json.loads(reefcore("status", "--profile", "survey.yaml", "--json").stdout)
     assert {row["state"] for row in rows} == {"up to date"}
 
     content = nbformat.read(survey.folder / "notebooks" / "20_quality.ipynb", 4)
     content.cells[0].source += "\n\nAnother sentence."
     nbformat.write(content, survey.folder / "notebooks" / "20_quality.ipynb")
-    shown = survey.reefcore("status", "--profile", "survey.yaml")
+    shown = reefcore("status", "--profile", "survey.yaml")
     assert shown.returncode == 1 and re.search(r"20_quality +stale  \(notebook changed\)", shown.stdout)
     assert made(survey.reefcore("run", "all")) == {"20_quality"}
 
@@ -142,14 +163,17 @@ def test_parameters_reach_the_chapters_that_have_them(survey):
         (["all", "--profile", "no.yaml"], r"no.yaml: this profile cannot be read"),
     ],
 )
-def test_a_run_that_cannot_be_is_refused_before_it_starts(survey, arguments, sentence):
-    result = survey.reefcore("run", *arguments)
+def test_a_run_that_cannot_be_is_refused_before_it_starts(survey, reefcore, arguments, sentence):
+    result = reefcore("run", *arguments)
     assert result.returncode == 2 and result.stdout == ""
     assert re.fullmatch(f"reefcore: .*{sentence}.*\n", result.stderr)
+    assert not list(survey.folder.rglob("done")) and not survey.chapters.exists()
 
 
-def test_a_failing_chapter_says_why_and_the_others_are_still_made(survey):
+def test_a_failing_chapter_says_why_and_the_others_are_still_made(built):
+    survey = built
     survey.notebook("15_bad", OPEN, "import os", "os._exit(1)", parameters=PARAMETERS)
+    (survey.chapters / "30_alone.ipynb").unlink()
     result = survey.reefcore("run", "all")
     assert result.returncode == 1
     assert "15_bad: code cell 4: the kernel died" in result.stderr and "Traceback" not in result.stderr
@@ -165,21 +189,26 @@ def test_a_survey_that_is_not_there_is_said_in_one_sentence(survey):
     assert result.returncode == 1
 
 
-@pytest.mark.parametrize(("seconds", "whole"), [(2.0, False), (4.5, True), (7.0, False)])
-def test_a_killed_build_is_finished_by_the_same_command(survey, undisturbed, seconds, whole):
-    process = subprocess.Popen(
-        survey.command("run", "all"), cwd=survey.folder, start_new_session=True, stderr=subprocess.DEVNULL
-    )
-    time.sleep(seconds)
-    if whole:  # with everything in its group, or alone
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
-    process.wait()
+def test_a_killed_build_is_finished_by_the_same_command(survey, undisturbed, reefcore):
+    # Killed three times, by itself or with everything in its group: while steps, a step and a chapter, and chapters
+    # are at work.
+    moments = ("survey/.keys/data.json", False), ("survey/.keys/splits.json", False), ("book/chapters/[12]*.json", True)
+    for record, whole in moments:
+        with subprocess.Popen(
+            survey.command("run", "all"), cwd=survey.folder, start_new_session=True, stderr=subprocess.DEVNULL
+        ) as process:
+            until = time.monotonic() + 60
+            while not any(survey.folder.glob(record)) and process.poll() is None and time.monotonic() < until:
+                time.sleep(0.01)
+            if whole:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+        assert process.returncode == -signal.SIGKILL and any(survey.folder.glob(record))
     result = survey.reefcore("run", "all")
     assert result.returncode == 0, result.stderr
-    assert contents(survey) == undisturbed
-    assert made(survey.reefcore("run", "all")) == set()
+    assert contents(survey) == contents(undisturbed)
+    assert made(reefcore("run", "all")) == set()
     assert not list(survey.folder.rglob(".*.tmp*"))
 
 
@@ -188,35 +217,42 @@ def test_two_builds_at_once_are_refused_and_a_stale_lock_of_snakemake_is_not(sur
     stale.mkdir(parents=True)
     for kind in ("input", "output"):
         (stale / f"0.{kind}.lock").write_text(f"{build.jobs(['alone'], {})[-1].marker}\n")
-    survey.notebook("40_slow", "import time; time.sleep(6)")
+    slow = "import pathlib, time\nfor _ in range(600):\n    pathlib.Path('go').exists() or time.sleep(0.05)"
+    survey.notebook("40_slow", slow)
+    locked = survey.folder / "build" / "locks" / "build.lock"
     with subprocess.Popen(survey.command("run", "40_slow"), cwd=survey.folder, stderr=subprocess.PIPE) as first:
-        time.sleep(1)
-        for command in (survey.command("run", "alone"), [sys.executable, "-m", "snakemake", "--cores", "1"]):
-            second = subprocess.run(command, cwd=survey.folder, capture_output=True, text=True)
+        until = time.monotonic() + 60
+        while not (locked.exists() and locked.read_text() == str(first.pid)) and time.monotonic() < until:
+            time.sleep(0.01)
+        commands = (survey.command("run", "alone"), [sys.executable, "-m", "snakemake", "--cores", "1"])
+        others = [subprocess.Popen(c, cwd=survey.folder, stderr=subprocess.PIPE, text=True) for c in commands]
+        for second in others:
+            _, said = second.communicate()
             assert second.returncode != 0
-            assert f"another build is running here (process {first.pid}); wait for it, or stop it" in second.stderr
+            assert f"another build is running here (process {first.pid}); wait for it, or stop it" in said
+        assert first.poll() is None
+        (survey.folder / "go").touch()
         first.communicate()
         assert first.returncode == 0
     assert made(survey.reefcore("run", "alone")) == {"30_alone"}
 
 
-def test_plain_snakemake_does_the_same(survey):
+def test_plain_snakemake_does_the_same(survey, reefcore):
     command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "chapters=quality", "seed=3"]
     subprocess.run(command, cwd=survey.folder, check=True, capture_output=True)
     assert json.loads((survey.chapters / "20_quality.json").read_text())["seed"] == 3
-    assert made(survey.reefcore("run", "quality", "-p", "seed=3")) == set()
+    assert made(reefcore("run", "quality", "-p", "seed=3")) == set()
 
 
 @pytest.mark.parametrize("place", ["notebooks", ".", ".."])
 def test_plain_papermill_makes_what_is_missing_on_the_spot(survey, place, monkeypatch):
-    folder = (survey.folder / place).resolve()
+    monkeypatch.chdir(survey.folder / place)
     profile = str(survey.folder / "survey.yaml") if place == ".." else "survey.yaml"
     path, out = survey.folder / "notebooks" / "20_quality.ipynb", survey.folder / "out.ipynb"
-    command = [sys.executable, "-m", "papermill", str(path), str(out), "-k", "python3", "-p", "profile", profile]
     if place == "..":  # outside any checkout, data go by the one the library lies in: an absolute folder decides here
         text = PROFILE.replace("data: survey", f"data: {survey.folder / 'survey'}")
         (survey.folder / "survey.yaml").write_text(text)
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    papermill.execute_notebook(path, out, {"profile": profile}, kernel_name="python3", progress_bar=False)
     made_now = survey.folder / "survey" / "quality.parquet"
     assert made_now.exists() and f"quality {keys.digest(made_now)[:8]}" in out.read_text()
 

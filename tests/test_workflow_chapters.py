@@ -9,19 +9,16 @@ import nbformat
 import pytest
 from conftest import TOP
 
-from reefcore import curation, published
+from reefcore import cli, curation, published
 from reefcore.workflow import build
 
 
-@pytest.fixture(scope="module")
-def executed(smoke, tmp_path_factory):
-    """The folder with the chapters executed on the smoke profile."""
-    smoke.table("metrics")
-    folder = tmp_path_factory.mktemp("chapters")
-    command = [sys.executable, "-m", "reefcore", "run", "all", "--profile", "smoke", "--output", str(folder)]
-    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder
+def test_a_build_finds_every_chapter_up_to_date(executed, capfd):
+    jobs = build.jobs(["all"], {"profile": "smoke"}, executed)
+    assert sum(job.name.startswith("chapter ") for job in jobs) == len(build.notebooks())
+    assert cli.main(["run", "all", "--profile", "smoke", "--output", str(executed)]) == 0
+    said = capfd.readouterr()
+    assert "Everything is up to date" in said.out + said.err and "chapter" not in said.err
 
 
 @pytest.mark.parametrize("name", list(build.notebooks()))

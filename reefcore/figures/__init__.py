@@ -14,6 +14,7 @@ from reefcore.figures.colours import colour_neighbours, resolution_scatter, sour
 from reefcore.figures.few_shot import label_curves
 from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
 from reefcore.figures.open_set import known_unknown, risk_coverage
+from reefcore.figures.pseudo_labels import label_worth
 from reefcore.figures.realtime import kept_up, time_shares
 from reefcore.figures.results import class_weights, forest, learning, matrices, results_table
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
@@ -41,6 +42,7 @@ __all__ = [
     "kept_up",
     "known_unknown",
     "label_curves",
+    "label_worth",
     "learning",
     "long_tail",
     "matrices",

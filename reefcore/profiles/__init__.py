@@ -65,7 +65,8 @@ class Profile:
         of whole sequences, ``patch_recipes`` by parts that a random draw of patches makes (to show how much it
         flatters), ``frame_changes`` (keys of `reefcore.recipes.Recipe` for frame_recipes: there are fewer frames than
         patches), ``side`` (of a patch as it is kept, in pixels; 256), ``scale`` (of the sample, 1 being the one of the
-        book). The profile has no survey where it is empty.
+        book), ``pseudo`` (``routes``: zero-shot recipes that label patches; ``frames`` and ``repeats`` of
+        `reefcore.substrate.pseudo.compare`). The profile has no survey where it is empty.
     resamples : int
         Of the bootstrap.
     site : str

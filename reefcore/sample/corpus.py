@@ -6,11 +6,16 @@ each patch goes with a caption that says in words some of what its taxon looks l
 met every word and every corallite, but no photo, source, label or name of the benchmark; whether it can tell the
 benchmark's taxa from text is whether words about morphology carry over to unseen taxa. A toy that shows this mechanism:
 no result about corals, and none about CLIP.
+
+Some patches show bare ground instead, captioned with words for it (`GROUNDS`), so that the model can also be asked for
+substrates (`reefcore.substrate.pseudo`). The ground kinds are those of the sample itself: here only their photos,
+waters and cameras are others, and an answer about ground is easier than one about an unseen taxon.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -28,6 +33,9 @@ MOST = 5000  # invented taxa
 FRAME, TAXA_PER_PHOTO, POINTS_PER_TAXON = (288, 384), 6, 4  # FRAME is height and width in pixels
 MEGAPIXELS = (6.0, 24.0)  # of the cameras: below, corallites blur
 SIDE = 64  # pixels of a patch, as in the sample
+GROUND_POINTS, PURE = 40, 0.55  # tried in a photo of ground; least share of a patch that one thing covers
+HIGHEST = 3.5  # m above the seabed, as a vehicle; corals are seen from there too, or haze alone would mean ground
+BATCHES = 10  # as so many "taxa" each ground counts: a batch of training has one patch of a taxon, and a few of ground
 
 FORMS = {
     "massive": ("massive domes", "rounded boulders"),
@@ -79,6 +87,16 @@ HUES = {
     "brownish": "brown umber tan rust dark", "pale": "cream sand grey ash white", "greenish": "olive green lime moss",
     "purplish": "pink rose mauve purple lilac blue", "yellowish": "mustard orange yellow red",
 }  # fmt: skip
+#: What a patch of a substrate shows -> ways to say it; ground by its kind.
+GROUNDS = {
+    "Sediment": ("sand", "bare sand", "a sandy sea floor", "fine pale sediment"),
+    "Rubble": ("rubble", "loose broken rubble", "a field of fragments"),
+    "Hard substrate": ("rock", "bare rock", "a rocky bottom", "solid bare rock"),
+    "Turf algae": ("rock with turf", "rock under short turf algae", "a rocky bottom with turf"),
+    "Corallinales": ("encrusted rock", "rock with crusts of algae", "a rocky bottom with pinkish crusts"),
+    "Shadow": ("dark water", "deep water", "open water", "a dark hollow of deep water"),
+    "coral": ("coral", "hard coral", "a hard coral of the reef", "a living coral colony"),
+}
 HUE = {colour: hue for hue, colours in HUES.items() for colour in colours.split()}
 VAGUE = ("a beautiful hard coral of the reef", "a hard coral with a varied surface", "an important reef builder")
 
@@ -205,8 +223,30 @@ def caption(kind: taxa.Kind, rng: np.random.Generator) -> str:
     return ", ".join(said[n] for n in rng.permutation(len(said))[: rng.integers(4, 8)])
 
 
-def _take(task: tuple) -> tuple[np.ndarray, list]:
-    """Take photos of one group of taxa, each in other water by another camera, and cut patches with captions."""
+def _take_ground(seed: int, group: int, kinds: list[taxa.Kind]) -> tuple[list[np.ndarray], list]:
+    """Photograph ground and two taxa from anywhere up to `HIGHEST`; cut what fills a patch, and name it shortly."""
+    rng = generator("corpus ground", seed, group)
+    megapixels = float(np.exp(rng.uniform(*np.log(MEGAPIXELS))))
+    look = photos.make_look(int(rng.integers(2**31)), str(rng.choice(REALMS)), megapixels)
+    look = replace(look, altitude=float(rng.uniform(look.altitude, HIGHEST)))
+    kinds, ground = [kinds[n] for n in rng.permutation(len(kinds))[:2]], list(GROUNDS)[:-1]
+    cover = {kind.name: 0.25 / len(kinds) for kind in kinds}
+    cover |= dict(zip(ground, 0.75 * rng.dirichlet(np.ones(len(ground))), strict=True))
+    shown = {kind.name: kind for kind in (*kinds, *taxa.OTHER)}
+    image, classes = photos.photo(look, cover, 0, FRAME[1], FRAME[0], shown)
+    named = ["coral" if name not in taxa.KINDS else name for name in shown]
+    patches, rows = [], []
+    for row, column in zip(*(rng.integers(SIDE // 2, side - SIDE // 2, GROUND_POINTS) for side in FRAME), strict=True):
+        name = named[classes[row, column]]
+        filled = (crop(classes[..., None], row, column, SIDE) == classes[row, column]).mean()
+        if name in GROUNDS and filled >= PURE:
+            patches.append(crop(image, row, column, SIDE))
+            rows.append((f"{name} {group % BATCHES}", str(rng.choice(GROUNDS[name]))))
+    return patches, rows
+
+
+def _take(task: tuple) -> tuple[np.ndarray, list, list, list]:
+    """Take photos of one group of taxa, each in other water by another camera, and one of ground; cut and caption."""
     seed, group, kinds, count = task
     rng = generator("corpus", seed, group)
     shown = {kind.name: kind for kind in (*kinds, *taxa.OTHER)}
@@ -223,13 +263,14 @@ def _take(task: tuple) -> tuple[np.ndarray, list]:
             for row, column in zip(*np.unravel_index(at, FRAME), strict=True):
                 patches.append(crop(image, row, column, SIDE))
                 rows.append((kind.name, caption(kind, rng)))
+    bare, said = _take_ground(seed, group, kinds)
     morphology.tile.cache_clear()  # no later photo shows these taxa
     morphology.stamp.cache_clear()
-    return np.stack(patches), rows
+    return np.stack(patches), rows, bare, said
 
 
 def make(seed: int = 0, taxa: int = 600, patches: int = 9600, workers: int = 2) -> tuple[np.ndarray, pd.DataFrame]:
-    """Make the corpus: patches around points on invented taxa, each with a caption.
+    """Make the corpus: patches around points on invented taxa, then patches of ground, each with a caption.
 
     Parameters
     ----------
@@ -238,7 +279,7 @@ def make(seed: int = 0, taxa: int = 600, patches: int = 9600, workers: int = 2) 
     taxa : int
         Invented taxa, at most `MOST`.
     patches : int
-        At most so many patches, the same number of each taxon where they fit its photos.
+        At most so many patches of taxa, the same number of each where they fit its photos.
     workers : int
         Processes.
 
@@ -246,7 +287,7 @@ def make(seed: int = 0, taxa: int = 600, patches: int = 9600, workers: int = 2) 
     -------
     patches : ndarray of uint8, shape (n, 64, 64, 3)
     table : DataFrame
-        ``taxon`` and ``caption`` of each patch.
+        ``taxon`` and ``caption`` of each patch; of ground its kind and a number below `BATCHES` are the taxon.
 
     Raises
     ------
@@ -261,6 +302,10 @@ def make(seed: int = 0, taxa: int = 600, patches: int = 9600, workers: int = 2) 
     tasks = [(seed, number, group, count) for number, group in enumerate(groups)]
     with pool(workers) as processes:
         taken = list(processes.map(_take, tasks))
-    table = pd.DataFrame([row for _, rows in taken for row in rows], columns=["taxon", "caption"])
+    columns = ["taxon", "caption"]
+    table = pd.DataFrame([row for _, rows, *_ in taken for row in rows], columns=columns)
     fair = table.groupby("taxon").cumcount().argsort(kind="stable")[:patches].sort_values().to_numpy()
-    return np.concatenate([found for found, _ in taken])[fair], table.iloc[fair].reset_index(drop=True)
+    ground = pd.DataFrame([row for *_, rows in taken for row in rows], columns=columns)
+    found = np.concatenate([found for found, *_ in taken])[fair]
+    bare = [patch for _, _, patches, _ in taken for patch in patches]
+    return np.stack([*found, *bare]), pd.concat([table.iloc[fair], ground], ignore_index=True)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from reefcore import metrics
 from reefcore.errors import ReefcoreError
+from reefcore.multimodal import NO_ANSWER
 from reefcore.tables import SUBSTRATES
 
 __all__ = ["decide", "least", "per_class", "score"]
@@ -38,7 +39,8 @@ def score(y_true, y_pred) -> dict[str, float]:
     dict
         ``macro_f1``: the mean of the F1 of Deploy, No-Deploy and Coral, always over the three, a class that is absent
         counting 0. ``accuracy``: the share of all n that are right. Fractions in [0, 1]; the card prints percent. A
-        label that is no substrate is never right; a warning in the log names such labels.
+        label that is no substrate is never right; a warning in the log names such labels, but for ``no valid answer``
+        of a multimodal model, which is wrong without a word.
 
     Raises
     ------
@@ -164,7 +166,7 @@ def coded(y_true, y_pred) -> tuple[np.ndarray, np.ndarray]:
         raise ReefcoreError(what, do="give one prediction per patch")
     if not len(given[0]):
         raise ReefcoreError("there is nothing to score: no patches", do="check that the run has test patches")
-    if strange := sorted({str(label) for labels in given for label in labels.unique()} - set(SUBSTRATES)):
+    if strange := sorted({str(label) for labels in given for label in labels.unique()} - {*SUBSTRATES, NO_ANSWER}):
         logger.warning("Labels that are no substrate count as wrong: %s.", ", ".join(strange[:5]))
     code = {name: place for place, name in enumerate(SUBSTRATES)}
     return tuple(labels.map(code).fillna(OTHER).to_numpy("int64") for labels in given)

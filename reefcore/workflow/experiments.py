@@ -36,7 +36,8 @@ def plan(profile: Profile) -> list[Step]:
     if len({recipe.name for recipe in asks}) < len(asks):
         raise ReefcoreError("two zero-shot recipes have the same name", profile.path, "rename one")
     few = _few(profile)
-    if any(recipe.weights == "sample" for recipe in asks) or "clip_sample" in few["used"]:
+    routes = profile.substrate.get("pseudo", {}).get("routes", ())
+    if any(recipe.weights == "sample" for recipe in asks) or "clip_sample" in (*few["used"], *routes):
         if profile.kind != "sample":
             raise ReefcoreError("clip_sample is a toy of the sample profile", profile.path, "leave it out")
         uses = ("reefcore.contrastive", "reefcore.sample.corpus")

@@ -84,7 +84,8 @@ class Project:
             that some classes were kept from).
             Of a substrate survey: frames, patch_labels, observations, substrate_splits, frame_patches_skipped (frames
             that are left out, and why), and of all its runs patch_predictions, frame_predictions (of models that see
-            the frame as a whole), substrate_history and substrate_runs.
+            the frame as a whole), substrate_history and substrate_runs; pseudo_labels (of models that no
+            expert taught) and pseudo_worth (what a classifier learns from them, and from expert labels).
         columns : list of str, optional
             Only these.
 

@@ -459,9 +459,10 @@ def plan(profile: Profile) -> dict[str, Step]:
                 ("seed", "resamples"),
             )
         )
-    from reefcore.workflow import experiments, survey  # which are made of what is here
+    from reefcore.workflow import experiments, pseudo, survey  # which are made of what is here
 
-    return {step.name: step for step in (*steps, *experiments.plan(profile), *survey.plan(profile))}
+    more = (plan_of(profile) for plan_of in (experiments.plan, survey.plan, pseudo.plan))
+    return {step.name: step for step in (*steps, *(step for found in more for step in found))}
 
 
 def maker(profile: Profile, output: str) -> str | None:

@@ -17,7 +17,7 @@ from reefcore.tables import GRID
 from reefcore.workflow import steps
 from reefcore.workflow.steps import Step
 
-SUBSTRATE = {"scale", "side", "recipes", "patch_recipes", "frame_recipes", "frame_changes"}
+SUBSTRATE = {"scale", "side", "recipes", "patch_recipes", "frame_recipes", "frame_changes", "pseudo"}
 #: Tables that a survey brings, with the columns that are needed here.
 TABLES = {
     "frames": ["frame", "sequence", "label"],
