@@ -19,6 +19,7 @@ from reefcore.workflow import experiments, keys
 from reefcore.workflow.steps import Step
 
 KEYS = ("routes", "frames", "repeats")  # of `pseudo` under `substrate` in a profile: the last two for pseudo.compare
+PROMPTS = ("substrate", "chat_substrate")  # files of data/prompts
 
 
 def plan(profile: Profile) -> list[Step]:
@@ -45,20 +46,14 @@ def plan(profile: Profile) -> list[Step]:
     ]
 
 
-PROMPTS = ("substrate", "chat_substrate")
-
-
 def _routes(profile: Profile) -> list[tuple[ZeroShot, str]]:
     """Read the routes of a profile, each with why it is not run, if it is not."""
     given = profile.substrate.get("pseudo", {})
     check_keys(given, KEYS, ("routes",) if given else (), profile.path)
-    found, reached = [], os.environ.get(chat.URL) or os.environ.get(chat.LOCAL, "0") not in ("", "0")
-    for recipe in map(zero_shot.load, given.get("routes", [])):
-        reached = os.environ.get(chat.URL) or os.environ.get(chat.LOCAL, "0") not in ("", "0")
-        found.append(
-            (recipe, "" if recipe.kind == "clip" or reached else f"neither {chat.URL} nor {chat.LOCAL} is set")
-        )
-    return found
+    reached = os.environ.get(chat.URL) or os.environ.get(chat.LOCAL, "0") not in ("", "0")
+    why = "" if reached else f"neither {chat.URL} nor {chat.LOCAL} is set"
+    recipes = map(zero_shot.load, given.get("routes", []))
+    return [(recipe, why if recipe.kind == "chat" else "") for recipe in recipes]
 
 
 def routes(profile: Profile) -> pd.DataFrame:
