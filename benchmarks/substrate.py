@@ -58,7 +58,8 @@ def table(folder: Path, repeats: int = 4) -> pd.DataFrame:
     DataFrame
         ``file`` (size of the JPEG, MB), ``runtime``, ``threads`` (of the network), ``decode``, ``grid``, ``network``,
         ``decision`` (ms per frame), ``network share`` (of their sum), ``network alone`` and ``end to end`` (ms per
-        frame, measured in turns), ``ratio`` of these, ``frames per second``.
+        frame, measured in turns), ``ratio`` (end to end, of the network alone), ``network busy`` (its inverse: the
+        share of the run's time in which the network works) and ``frames per second``.
     """
     from reefcore.substrate import stream
 
@@ -74,14 +75,15 @@ def table(folder: Path, repeats: int = 4) -> pd.DataFrame:
             for _ in range(repeats):
                 alone = min(alone, seconds(lambda r=runner, x=patches: r.answer(x), 3))
                 out.unlink(missing_ok=True)
-                report = stream.run([*paths, *paths], runner, out)
+                report = stream.run(4 * paths, runner, out)
                 whole = min(whole, report["seconds"] / report["frames"])
             known = parts.loc[threads].to_dict() | ({} if runtime == "ONNX Runtime" else {"network": alone})
             spent = sum(known.values())
             row = {"file": megabytes, "runtime": runtime, "threads": threads}
             row |= {part: 1000 * known[part] for part in ("decode", "grid", "network", "decision")}
             row |= {"network share": known["network"] / spent, "network alone": 1000 * alone}
-            row |= {"end to end": 1000 * whole, "ratio": whole / alone, "frames per second": 1 / whole}
+            row |= {"end to end": 1000 * whole, "ratio": whole / alone, "network busy": alone / whole}
+            row |= {"frames per second": 1 / whole}
             rows.append(row)
     return pd.DataFrame(rows)
 

@@ -37,7 +37,8 @@ def model(monkeypatch, tmp_path):
             ratio = np.float32((label == 2).mean())
             return label, np.eye(3, dtype=np.float32)[label], ratio, 1 - ratio, ratio > alpha
 
-        return answer, dict(classes="", side="8", rows="4", columns="7", alpha="0.7", run="white", notice="")
+        about = {"classes": "", "side": "8", "rows": "4", "columns": "7", "alpha": "0.7", "run": "white", "notice": ""}
+        return answer, about
 
     monkeypatch.setattr(stream.Runner, "_onnx", onnx)
     (tmp_path / "model.onnx").touch()

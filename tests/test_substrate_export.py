@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from reefcore import fitting, learners  # noqa: E402
+from reefcore import figures, fitting, learners  # noqa: E402
 from reefcore.cli import main  # noqa: E402
 from reefcore.errors import ReefcoreError  # noqa: E402
 from reefcore.substrate import decide, export, grid, least, stream, training  # noqa: E402
@@ -146,6 +146,19 @@ def test_int8_keeps_the_interface_and_most_of_the_answers(path, model, tmp_path,
     assert {"QuantizeLinear", "DequantizeLinear"} <= kinds
     with pytest.raises(ReefcoreError, match="no patch to calibrate on"):
         export.quantise(path, tmp_path / "none.onnx", patches[:0])
+
+
+def test_the_parts_of_a_frame_are_timed(path, tmp_path):
+    Image.fromarray(np.zeros((300, 500, 3), np.uint8)).save(tmp_path / "a.jpg")
+    times = stream.timings(path, [tmp_path / "a.jpg"] * 2, (1, 2), 2)
+    assert times["part"].tolist() == ["decode", "grid", "network", "decision"] * 2
+    assert (times["seconds"] > 0).all() and times.groupby("threads")["share"].sum().tolist() == pytest.approx([1, 1])
+    bars = figures.time_shares(times).axes[0]
+    widths = sum(bar.get_width() for bar in bars.patches)
+    assert widths == pytest.approx(1000 * times["seconds"].sum())
+    told = export.described(path).set_index("name")
+    assert told.loc["patches"].tolist() == ["input", "uint8", f"n x {SIDE} x {SIDE} x 3"]
+    assert told.loc["deploy"].tolist() == ["output", "bool", "one number"]
 
 
 def test_what_cannot_be_exported_or_run_is_one_sentence(model, tmp_path, path):

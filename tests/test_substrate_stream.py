@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from reefcore.errors import ReefcoreError
+from reefcore.figures import kept_up
 from reefcore.substrate import decide, grid, stream
 
 SIDE = 4
@@ -139,6 +140,8 @@ def test_a_live_run_takes_the_newest_frame_and_counts_what_it_drops(tmp_path):
     numbers = table["frame"].astype(int)
     assert numbers.is_monotonic_increasing and numbers.iloc[-1] == 40 and numbers.diff().max() > 1
     assert report["latency_s"] < 5 * 0.04  # what waits is new: lateness does not add up
+    drawn = kept_up(table.assign(number=numbers - 1), 40, 200).axes[0]
+    assert [len(line.get_xdata()) for line in drawn.lines] == [report["frames"], report["dropped"]]
     easy = stream.run(frames[:5], Bright(tmp_path / "f.onnx"), tmp_path / "easy.csv", live=True, rate=50)
     assert (easy["frames"], easy["dropped"]) == (5, 0)
 

@@ -140,6 +140,8 @@ class Runner:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.log_severity_level = 3
+        # Threads that wait would otherwise spin, and take the cores from those that decode.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             session = onnxruntime.InferenceSession(self.path, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions share no class but this
@@ -480,8 +482,7 @@ def timings(
         ``threads``, ``part`` (``decode``, ``grid``, ``network``, ``decision``), ``seconds`` (per frame, mean over the
         frames), ``share`` (of all four).
     """
-    import onnxruntime
-
+    onnxruntime = needs("onnxruntime")
     from reefcore.substrate.export import tail
 
     frames, rows = list(frames), []

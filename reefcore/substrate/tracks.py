@@ -124,9 +124,7 @@ def positions(photos: str | Path | Iterable[str | Path], timezone: str | None = 
         raise ReefcoreError("there is no photo to read a position from", do="give a folder of photos, or their paths")
     if timezone is not None:
         _zone(timezone)  # said once, not for every photo
-    rows = [
-        (name, path.resolve().parent.name, *taken(path, timezone)) for name, path in zip(names, paths, strict=True)
-    ]
+    rows = [(name, path.resolve().parent.name, *taken(path, timezone)) for name, path in zip(names, paths, strict=True)]
     table = pd.DataFrame(rows, columns=["frame", "sequence", "time", "latitude", "longitude", "problem"])
     checked = check_positions(table)
     unlocated = table["latitude"].isna()
