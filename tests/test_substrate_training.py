@@ -236,14 +236,18 @@ def test_a_random_split_is_measured_by_how_much_it_flatters():
     told = {}
     for right in (0.6, 0.9):
         y = labels["label"].to_numpy(object)
-        told[right] = labels.assign(y_true=y, y_pred=np.where(rng.random(len(y)) < right, y, rng.permutation(y)))
-    table = training.flattery(told[0.6], told[0.9], 200, seed=1).set_index("metric")
-    for metric, row in table.iterrows():
-        value = [substrate.score(told[share]["y_true"], told[share]["y_pred"])[metric] for share in (0.6, 0.9)]
-        assert (row["by_sequence"], row["by_patch"]) == pytest.approx(value)
-        assert row["ci_low"] < row["difference"] < row["ci_high"] and row["ci_low"] > 0.1
-    same = training.flattery(told[0.9], told[0.9], 200, seed=1)
-    assert (same["difference"] == 0).all() and (same["ci_low"] < 0).all() and (same["ci_high"] > 0).all()
+        said = np.where(rng.random(len(y)) < right, y, rng.permutation(y))
+        told[right] = labels.assign(y_true=y, y_pred=said, part=np.where(rng.random(len(y)) < 0.5, "val", "test"))
+    table = training.flattery(told[0.6], told[0.9], 200, seed=1)
+    assert (table["ci_low"] < table["difference"]).all() and (table["difference"] < table["ci_high"]).all()
+    assert table["ci_low"].min() > 0.1 and table["patches"].tolist() == ["own test"] * 2 + ["the same"] * 2
+    for row in table.itertuples():
+        parts = [one if row.patches == "the same" else one[one["part"] == "test"] for one in told.values()]
+        value = [substrate.score(part["y_true"], part["y_pred"])[row.metric] for part in parts]
+        assert (row.by_sequence, row.by_patch) == pytest.approx(value)
+    same = training.flattery(told[0.9], told[0.9], 200, seed=1).set_index("patches")
+    assert (same["difference"] == 0).all() and (same.loc["own test", "ci_low"] < 0).all()
+    assert (same.loc["the same", ["ci_low", "ci_high"]] == 0).all(axis=None)  # drawn together
 
 
 def test_balancing_twice_turns_the_tail_round():

@@ -287,24 +287,35 @@ def flattery(by_sequence: pd.DataFrame, by_patch: pd.DataFrame, n: int = 1000, s
     Parameters
     ----------
     by_sequence, by_patch : DataFrame
-        Test predictions of the same recipe under `split` and under `random_split`: ``frame``, ``y_true``, ``y_pred``.
+        Predictions of the same recipe under `split` and under `random_split`, validation and test; see `run`.
     n, seed : int
-        Draws of the bootstrap over frames, and their seed; the test patches differ, so both are drawn independently.
+        Draws of the bootstrap over frames, and their seed.
 
     Returns
     -------
     DataFrame
-        ``metric`` (macro_f1, accuracy), ``by_sequence``, ``by_patch``, ``difference``, ``ci_low``, ``ci_high``.
+        ``patches``, ``metric`` (macro_f1, accuracy), ``by_sequence``, ``by_patch``, ``difference``, ``ci_low``,
+        ``ci_high``. "own test": each on its own test part, as one would report it; these are different patches, drawn
+        independently. "the same": the patches that neither was trained on, drawn together: what differs is whether
+        their neighbours were.
     """
-    draws = []
-    for at, told in enumerate((by_sequence, by_patch)):
-        cells = substrate.confusion_cells(*substrate.coded(told["y_true"], told["y_pred"]))
-        sums = metrics.drawn_sums(cells.reshape(len(told), -1), told["frame"], n, seed + at)
-        draws.append(substrate.described(sums)["all"][["macro_f1", "accuracy"]])
-    gap = draws[1] - draws[0]
-    low, high = metrics.interval(gap.iloc[1:], 0.95)
-    values = {"by_sequence": draws[0].iloc[0], "by_patch": draws[1].iloc[0], "difference": gap.iloc[0]}
-    return pd.DataFrame(values | {"ci_low": low, "ci_high": high}).rename_axis("metric").reset_index()
+    own = [told[told["part"] == "test"] for told in (by_sequence, by_patch)]
+    both = by_sequence.merge(by_patch[[*PLACE, "y_pred"]], on=PLACE, suffixes=("", "_too"))
+    same = both, both.assign(y_pred=both["y_pred_too"])
+    tables = []
+    for name, pair, seeds in (("own test", own, (seed, seed + 1)), ("the same", same, (seed, seed))):
+        draws = []
+        for told, start in zip(pair, seeds, strict=True):
+            cells = substrate.confusion_cells(*substrate.coded(told["y_true"], told["y_pred"]))
+            sums = metrics.drawn_sums(cells.reshape(len(told), -1), told["frame"], n, start)
+            draws.append(substrate.described(sums)["all"][["macro_f1", "accuracy"]])
+        gap = draws[1] - draws[0]
+        low, high = metrics.interval(gap.iloc[1:], 0.95)
+        values = {"by_sequence": draws[0].iloc[0], "by_patch": draws[1].iloc[0], "difference": gap.iloc[0]}
+        table = pd.DataFrame(values | {"ci_low": low, "ci_high": high}).rename_axis("metric").reset_index()
+        table.insert(0, "patches", name)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
 
 
 def doubled(counts: pd.Series) -> pd.DataFrame:
