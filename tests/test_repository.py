@@ -65,7 +65,8 @@ TABLES_ONLY = [
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
-TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "substrate.grid", "substrate.decision", "substrate.training"]
+TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "substrate.grid", "substrate.decision"]
+TABLES_ONLY += ["substrate.training"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

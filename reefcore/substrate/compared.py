@@ -1,0 +1,67 @@
+"""What a split and a way to balance classes do to a score: for the page, apart from what trains."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reefcore import metrics, substrate
+
+PLACE = ["frame", "row", "column"]
+
+
+def flattery(by_sequence: pd.DataFrame, by_patch: pd.DataFrame, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Measure how much better a model looks when patches, not sequences, were divided at random.
+
+    Parameters
+    ----------
+    by_sequence, by_patch : DataFrame
+        Predictions of the same recipe under `training.split` and `training.random_split`, validation and test:
+        what `training.run` gives.
+    n, seed : int
+        Draws of the bootstrap over frames, and their seed.
+
+    Returns
+    -------
+    DataFrame
+        ``patches``, ``metric`` (macro_f1, accuracy), ``by_sequence``, ``by_patch``, ``difference``, ``ci_low``,
+        ``ci_high``. "own test": each on its own test part, as one would report it; these are different patches, drawn
+        independently. "the same": the patches that neither was trained on, drawn together: what differs is whether
+        their neighbours were.
+    """
+    own = [told[told["part"] == "test"] for told in (by_sequence, by_patch)]
+    both = by_sequence.merge(by_patch[[*PLACE, "y_pred"]], on=PLACE, suffixes=("", "_too"))
+    same = both, both.assign(y_pred=both["y_pred_too"])
+    tables = []
+    for name, pair, seeds in (("own test", own, (seed, seed + 1)), ("the same", same, (seed, seed))):
+        draws = []
+        for told, start in zip(pair, seeds, strict=True):
+            cells = substrate.confusion_cells(*substrate.coded(told["y_true"], told["y_pred"]))
+            sums = metrics.drawn_sums(cells.reshape(len(told), -1), told["frame"], n, start)
+            draws.append(substrate.described(sums)["all"][["macro_f1", "accuracy"]])
+        gap = draws[1] - draws[0]
+        low, high = metrics.interval(gap.iloc[1:], 0.95)
+        values = {"by_sequence": draws[0].iloc[0], "by_patch": draws[1].iloc[0], "difference": gap.iloc[0]}
+        table = pd.DataFrame(values | {"ci_low": low, "ci_high": high}).rename_axis("metric").reset_index()
+        table.insert(0, "patches", name)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+def doubled(counts: pd.Series) -> pd.DataFrame:
+    """Say how much each class weighs in training: the share of the loss that it has where a model knows nothing yet.
+
+    Parameters
+    ----------
+    counts : Series of int
+        Training patches by class.
+
+    Returns
+    -------
+    DataFrame
+        ``class``, ``patches`` and shares in [0, 1]: ``as they are``; ``drawn`` with the probability 1 / n_c, or
+        ``weighted`` by N / n_c, which give every class the same; and ``both``, which turns the tail round.
+    """
+    shares = {"as they are": 0, "drawn": 1, "weighted": 1, "both": 2}
+    parts = {name: counts / counts.astype(float) ** power for name, power in shares.items()}
+    table = pd.DataFrame({"class": counts.index, "patches": counts.to_numpy()})
+    return table.assign(**{name: (part / part.sum()).to_numpy() for name, part in parts.items()})
