@@ -16,6 +16,14 @@ COLOURS = np.array([[40, 60, 120], [200, 120, 90], [120, 170, 110]])  # of No-De
 TINY = {"epochs": 4, "batch_size": 48, "input_size": 32, "lr": 0.01, "warmup_epochs": 0}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    """Try fewer ways to divide sequences than a survey does: those of the tests are few."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "DRAWS", 300)
+        yield
+
+
 def labelled(sequences, each, seed=0):
     """Make tables of frames and patch labels; a frame is Deploy where more than half of its patches are."""
     rng, frames, labels = np.random.default_rng(seed), [], []
