@@ -66,7 +66,9 @@ TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissan
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate"]
-TABLES_ONLY += [f"substrate.{name}" for name in "grid decision tracks observers stream own pseudo".split()]
+TABLES_ONLY += [
+    f"substrate.{name}" for name in "grid decision tracks observers stream own pseudo training compared".split()
+]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

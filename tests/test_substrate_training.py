@@ -8,12 +8,20 @@ from PIL import Image
 from reefcore import figures, losses, profiles, recipes, substrate
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet, write_parquet
-from reefcore.substrate import grid, training
+from reefcore.substrate import compared, grid, training
 from reefcore.tables import SCORE, SUBSTRATES
 from reefcore.workflow import build, steps, survey
 
 COLOURS = np.array([[40, 60, 120], [200, 120, 90], [120, 170, 110]])  # of No-Deploy, Coral, Deploy
 TINY = {"epochs": 4, "batch_size": 48, "input_size": 32, "lr": 0.01, "warmup_epochs": 0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    """Try fewer ways to divide sequences than a survey does: those of the tests are few."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "DRAWS", 300)
+        yield
 
 
 def labelled(sequences, each, seed=0):
@@ -236,18 +244,22 @@ def test_a_random_split_is_measured_by_how_much_it_flatters():
     told = {}
     for right in (0.6, 0.9):
         y = labels["label"].to_numpy(object)
-        told[right] = labels.assign(y_true=y, y_pred=np.where(rng.random(len(y)) < right, y, rng.permutation(y)))
-    table = training.flattery(told[0.6], told[0.9], 200, seed=1).set_index("metric")
-    for metric, row in table.iterrows():
-        value = [substrate.score(told[share]["y_true"], told[share]["y_pred"])[metric] for share in (0.6, 0.9)]
-        assert (row["by_sequence"], row["by_patch"]) == pytest.approx(value)
-        assert row["ci_low"] < row["difference"] < row["ci_high"] and row["ci_low"] > 0.1
-    same = training.flattery(told[0.9], told[0.9], 200, seed=1)
-    assert (same["difference"] == 0).all() and (same["ci_low"] < 0).all() and (same["ci_high"] > 0).all()
+        said = np.where(rng.random(len(y)) < right, y, rng.permutation(y))
+        told[right] = labels.assign(y_true=y, y_pred=said, part=np.where(rng.random(len(y)) < 0.5, "val", "test"))
+    table = compared.flattery(told[0.6], told[0.9], 200, seed=1)
+    assert (table["ci_low"] < table["difference"]).all() and (table["difference"] < table["ci_high"]).all()
+    assert table["ci_low"].min() > 0.1 and table["patches"].tolist() == ["own test"] * 2 + ["the same"] * 2
+    for row in table.itertuples():
+        parts = [one if row.patches == "the same" else one[one["part"] == "test"] for one in told.values()]
+        value = [substrate.score(part["y_true"], part["y_pred"])[row.metric] for part in parts]
+        assert (row.by_sequence, row.by_patch) == pytest.approx(value)
+    same = compared.flattery(told[0.9], told[0.9], 200, seed=1).set_index("patches")
+    assert (same["difference"] == 0).all() and (same.loc["own test", "ci_low"] < 0).all()
+    assert (same.loc["the same", ["ci_low", "ci_high"]] == 0).all(axis=None)  # drawn together
 
 
 def test_balancing_twice_turns_the_tail_round():
-    table = training.doubled(pd.Series({"Deploy": 60, "Coral": 10, "No-Deploy": 30})).set_index("class")
+    table = compared.doubled(pd.Series({"Deploy": 60, "Coral": 10, "No-Deploy": 30})).set_index("class")
     assert table["as they are"].tolist() == pytest.approx([0.6, 0.1, 0.3])
     assert table[["drawn", "weighted"]].to_numpy() == pytest.approx(np.full((3, 2), 1 / 3))
     weights = losses.class_weights([60, 10, 30], None)  # the loss of patches that are drawn equally often

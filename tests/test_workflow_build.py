@@ -269,6 +269,7 @@ def test_what_a_notebook_needs_is_read_from_its_code(smoke):
         assert needs(f"project.table('{name}')") == ("train",)
     every = ["data", "covariates", "curate", "candidates", "splits", "patches", "train", "metrics"]
     every += ["zero_shot", "open_set", "few_shot"]
+    every += ["survey", "substrate_splits", "frame_patches", "whole_frames", "substrate"]
     assert needs("project.table(name)") == tuple(every)  # not each run by itself
 
 

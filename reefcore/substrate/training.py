@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from reefcore import metrics, recipes, substrate
+from reefcore import recipes
 from reefcore.errors import ReefcoreError
 from reefcore.images import image_size
 from reefcore.patches import ArrayPatches
@@ -279,53 +279,3 @@ def parameters(recipe: Recipe, classes: int = len(SUBSTRATES)) -> int:
     bare = replace(recipe, weights="scratch")
     learner = build(bare, [f"class {i}" for i in range(classes)], counts=[1] * classes)
     return sum(p.numel() for p in learner.parameters() if p.requires_grad)
-
-
-def flattery(
-    by_sequence: pd.DataFrame, by_patch: pd.DataFrame, n: int = 1000, seed: int = 0, paired: bool = False
-) -> pd.DataFrame:
-    """Measure how much better a model looks when patches, not sequences, were divided at random.
-
-    Parameters
-    ----------
-    by_sequence, by_patch : DataFrame
-        Test predictions of the same recipe under `split` and under `random_split`: ``frame``, ``y_true``, ``y_pred``.
-    n, seed : int
-        Draws of the bootstrap over frames, and their seed; the test patches differ, so both are drawn independently.
-    paired : bool
-        Both are of the same frames, whose draws are then the same: any two models may be compared so.
-
-    Returns
-    -------
-    DataFrame
-        ``metric`` (macro_f1, accuracy), ``by_sequence``, ``by_patch``, ``difference``, ``ci_low``, ``ci_high``.
-    """
-    draws = []
-    for at, told in enumerate((by_sequence, by_patch)):
-        cells = substrate.confusion_cells(*substrate.coded(told["y_true"], told["y_pred"]))
-        sums = metrics.drawn_sums(cells.reshape(len(told), -1), told["frame"], n, seed if paired else seed + at)
-        draws.append(substrate.described(sums)["all"][["macro_f1", "accuracy"]])
-    gap = draws[1] - draws[0]
-    low, high = metrics.interval(gap.iloc[1:], 0.95)
-    values = {"by_sequence": draws[0].iloc[0], "by_patch": draws[1].iloc[0], "difference": gap.iloc[0]}
-    return pd.DataFrame(values | {"ci_low": low, "ci_high": high}).rename_axis("metric").reset_index()
-
-
-def doubled(counts: pd.Series) -> pd.DataFrame:
-    """Say how much each class weighs in training: the share of the loss that it has where a model knows nothing yet.
-
-    Parameters
-    ----------
-    counts : Series of int
-        Training patches by class.
-
-    Returns
-    -------
-    DataFrame
-        ``class``, ``patches`` and shares in [0, 1]: ``as they are``; ``drawn`` with the probability 1 / n_c, or
-        ``weighted`` by N / n_c, which give every class the same; and ``both``, which turns the tail round.
-    """
-    shares = {"as they are": 0, "drawn": 1, "weighted": 1, "both": 2}
-    parts = {name: counts / counts.astype(float) ** power for name, power in shares.items()}
-    table = pd.DataFrame({"class": counts.index, "patches": counts.to_numpy()})
-    return table.assign(**{name: (part / part.sum()).to_numpy() for name, part in parts.items()})
