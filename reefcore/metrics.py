@@ -11,7 +11,6 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from scipy import sparse, stats
 
 from reefcore import taxonomy
 from reefcore.errors import ReefcoreError
@@ -178,6 +177,8 @@ def drawn_sums(values: np.ndarray, groups, n: int, seed: int) -> np.ndarray:
 
 def _resample(runs: list[tuple], groups, n: int, seed: int, over: str) -> list[pd.DataFrame]:
     """Draw for several runs on the same points: the same photos are in draw i of each."""
+    from scipy import sparse
+
     counts = []
     for y_true, y_pred in runs:
         true, pred, classes = _codes(y_true, y_pred)
@@ -266,6 +267,8 @@ def paired(
     ReefcoreError
         Where a run of `pairs` is missing, or two runs are not on the same points with the same true labels.
     """
+    from scipy.special import ndtr
+
     runs = {str(run): rows.set_index("annotation_id") for run, rows in predictions.groupby("run_id", sort=False)}
     pairs = list(combinations(runs, 2)) if pairs is None else pairs
     used = list(dict.fromkeys(run for pair in pairs for run in pair))
@@ -291,7 +294,7 @@ def paired(
     value, spread = values[first] - values[second], gaps.std().to_numpy()
     low, high = interval(gaps, level)
     steps = np.divide(value, spread, out=np.zeros_like(value), where=spread > 0)
-    p = 2 * stats.norm.sf(np.abs(steps))
+    p = 2 * ndtr(-np.abs(steps))
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))

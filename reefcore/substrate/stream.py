@@ -118,6 +118,8 @@ class Runner:
         Where the file is no such model, alpha is outside [0, 1] or neither given nor known, or a package is missing.
     """
 
+    fast = importlib.util.find_spec("torch") is not None
+
     def __init__(self, model: str | Path, alpha: float | None = None, threads: int = 1):
         self.path = Path(model)
         if threads < 1:
@@ -134,7 +136,6 @@ class Runner:
             raise ReefcoreError("this model has no operating point", self.path, "give alpha, such as 0.5")
         self.alpha = float(self.about["alpha"] if alpha is None else alpha)
         substrate.least(self.alpha)
-        self.fast = importlib.util.find_spec("torch") is not None
         # The first answer takes longer than others: memory is laid out.
         self.answer(np.zeros((self.rows * self.columns, self.side, self.side, 3), np.uint8))
 

@@ -54,6 +54,12 @@ def _file_of(module: str) -> Path | None:
     return None
 
 
+@functools.lru_cache(maxsize=1)  # one text after the other is asked for its imports and for its data
+def _nodes(source: str) -> list[ast.AST]:
+    """Parse a text, and keep what `imports` and `shared` look at."""
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)]
+
+
 def imports(source: str, package: str = "") -> set[str]:
     """List the reefcore modules that a source text imports, inside functions too.
 
@@ -65,7 +71,7 @@ def imports(source: str, package: str = "") -> set[str]:
         The package the text is in, for its relative imports.
     """
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -83,7 +89,7 @@ def imports(source: str, package: str = "") -> set[str]:
 def shared(source: str) -> set[str]:
     """List the data files or folders that a source text asks `reefcore.files.share` for, as far as constants say."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "share":
             parts = []
             for argument in node.args:
