@@ -1,4 +1,7 @@
-"""Real time: what a frame of 5312 x 3040 pixels costs from its file to the decision, on one and on two threads.
+"""Real time: what a frame costs from its file to the decision, on one and on two threads.
+
+Frames are of the authors' camera (5312 x 3040 pixels, with more and with less in its JPEG), of a full-HD video, and as
+small as those of the sample.
 
 The network is MobileNetV3-small with the authors' head, untrained (weights do not change its time), at 256 pixels: 28
 patches a frame. ``python -m benchmarks.substrate`` prints how decoding, grid, network and decision share the time, and
@@ -18,21 +21,22 @@ import pandas as pd
 from benchmarks import Row, photo, seconds
 
 FRAMES = 2  # different ones, again and again
-SIZES = {"4 to 6 MB": 88, "about 2 MB": 65}  # of a file, by the quality of its JPEG
+SIZES = ((5312, 3040, 88), (5312, 3040, 65), (1920, 1080, 88), (672, 384, 88))  # width, height, quality of the JPEG
 
 
-def frames(folder: Path) -> dict[str, list[Path]]:
-    """Write frames of 5312 x 3040 pixels like photographs, structure at every scale and a sensor's noise, by size."""
+def frames(folder: Path) -> list[tuple[str, list[Path]]]:
+    """Write frames like photographs, structure at every scale and a sensor's noise: of each size, its files."""
     from PIL import Image
 
-    found: dict[str, list[Path]] = {name: [] for name in SIZES}
-    for seed in range(FRAMES):
-        smooth = np.asarray(Image.open(photo(folder / "smooth.jpg", 5312, 3040, seed))).astype(np.float32)
-        noise = np.random.default_rng(seed).normal(0, 6, smooth.shape[:2]).astype(np.float32)
-        noisy = Image.fromarray(np.clip(smooth + noise[..., None], 0, 255).astype(np.uint8))
-        for number, (name, quality) in enumerate(SIZES.items()):
-            found[name].append(folder / f"{number}-{seed}.jpg")
-            noisy.save(found[name][-1], quality=quality)
+    found = []
+    for number, (width, height, quality) in enumerate(SIZES):
+        paths = [folder / f"{number}-{seed}.jpg" for seed in range(FRAMES)]
+        for seed, path in enumerate(paths):
+            smooth = np.asarray(Image.open(photo(folder / "smooth.jpg", width, height, seed))).astype(np.float32)
+            noise = np.random.default_rng(seed).normal(0, 6, smooth.shape[:2]).astype(np.float32)
+            noisy = np.clip(smooth + noise[..., None], 0, 255).astype(np.uint8)
+            Image.fromarray(noisy).save(path, quality=quality)
+        found.append((f"{width} x {height}", paths))
     return found
 
 
@@ -56,15 +60,15 @@ def table(folder: Path, repeats: int = 4) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``file`` (size of the JPEG, MB), ``runtime``, ``threads`` (of the network), ``decode``, ``grid``, ``network``,
-        ``decision`` (ms per frame), ``network share`` (of their sum), ``network alone`` and ``end to end`` (ms per
-        frame, measured in turns), ``ratio`` (end to end, of the network alone), ``network busy`` (its inverse: the
-        share of the run's time in which the network works) and ``frames per second``.
+        ``frame`` (width x height), ``file`` (size of the JPEG, MB), ``runtime``, ``threads`` (of the network),
+        ``decode``, ``grid``, ``network``, ``decision`` (ms per frame), ``network share`` (of their sum), ``network
+        alone`` and ``end to end`` (ms per frame, measured in turns), ``ratio`` (end to end, of the network alone),
+        ``network busy`` (its inverse: the share of the run's time in which the network works), ``frames per second``.
     """
     from reefcore.substrate import stream
 
     rows, built = [], models(folder)
-    for paths in frames(folder).values():
+    for size, paths in frames(folder):
         megabytes = np.mean([path.stat().st_size for path in paths]) / 1e6
         parts = stream.timings(built["ONNX Runtime"], paths, (1, 2), repeats).pivot(
             index="threads", columns="part", values="seconds"
@@ -79,7 +83,7 @@ def table(folder: Path, repeats: int = 4) -> pd.DataFrame:
                 whole = min(whole, report["seconds"] / report["frames"])
             known = parts.loc[threads].to_dict() | ({} if runtime == "ONNX Runtime" else {"network": alone})
             spent = sum(known.values())
-            row = {"file": megabytes, "runtime": runtime, "threads": threads}
+            row = {"frame": size, "file": megabytes, "runtime": runtime, "threads": threads}
             row |= {part: 1000 * known[part] for part in ("decode", "grid", "network", "decision")}
             row |= {"network share": known["network"] / spent, "network alone": 1000 * alone}
             row |= {"end to end": 1000 * whole, "ratio": whole / alone, "network busy": alone / whole}
@@ -93,7 +97,7 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         for row in table(Path(folder), 3).to_dict("records"):
             one_by_one = sum(row[part] for part in ("decode", "grid", "network", "decision")) / 1000
-            job = f"decide a frame, {row['file']:.0f} MB, {row['threads']} threads"
+            job = f"decide a frame {row['frame']}, {row['file']:.1f} MB, {row['threads']} threads"
             yield Row(job, f"one after another ({row['runtime']})", one_by_one, "stream.run", row["end to end"] / 1000)
 
 
