@@ -85,6 +85,16 @@ def test_parts_have_their_shares_of_frames_and_classes_as_far_as_sequences_allow
         training.split(*labelled(2, 3))
 
 
+def test_a_sequence_whose_frames_have_no_label_is_divided_and_a_frame_of_no_sequence_refused():
+    frames, labels = labelled(6, 4)
+    frames = frames.assign(label=np.where(np.arange(len(frames)) % 3, "Deploy", "No-Deploy"))
+    frames["label"] = frames["label"].mask(frames["sequence"] == frames["sequence"].iloc[0])  # one may be empty
+    assert set(training.split(frames, labels)["part"]) == {"train", "val", "test"}
+    frames["sequence"] = frames["sequence"].mask(frames.index == 5)
+    with pytest.raises(ReefcoreError, match=f"frame {frames['frame'][5]} is of no sequence"):
+        training.split(frames, labels)
+
+
 def test_the_random_split_has_as_many_patches_in_each_part_but_splits_frames():
     frames, labels = labelled(6, 4)
     splits = training.split(frames, labels)
