@@ -300,3 +300,11 @@ def test_training_has_a_sequence_of_each_site_where_it_can():
         )
     alone = frames.assign(site=frames["sequence"])  # it cannot
     assert set(training.split(alone, labels)["part"]) == {"train", "val", "test"}
+
+
+def test_an_interval_over_few_sequences_holds_the_truth_less_often_than_it_says():
+    few = {k: compared.holds(k) for k in (2, 3, 6, 40)}
+    assert few[2] == pytest.approx(1 / 2, abs=0.04)  # it reaches from one to the other: each may lie on either side
+    assert few[3] == pytest.approx(3 / 4, abs=0.04)  # of three all on one side, it misses
+    assert few[3] < few[6] < few[40] and 0.9 < few[40] < 0.96
+    assert np.isnan(compared.holds(1)) and compared.holds(2) == few[2]
