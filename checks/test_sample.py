@@ -7,8 +7,9 @@ import itertools
 
 import pytest
 
-from reefcore import classes, comparison, covariates, curation, published, review, splits, workflow
+from reefcore import classes, comparison, covariates, curation, published, review, splits, substrate, workflow
 from reefcore.sample import survey, taxa
+from reefcore.substrate import decision, observers
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +110,29 @@ def test_crossing_sources_costs_recall_and_rare_taxa_are_worse(project, annotati
         recall = table.sort_values(["train", "label"])["recall"]
         third = len(recall) // 3
         assert recall.iloc[:third].mean() < recall.iloc[-third:].mean(), (name, scheme)
+
+
+def test_substrates_are_learnt_and_decided_better_than_by_the_commonest_answer(project):
+    frames, told = project.table("frames"), project.table("patch_predictions").query("split == 'sequence'")
+    parts = project.table("substrate_splits").merge(frames[["frame", "sequence"]]).groupby("sequence")["part"]
+    assert (parts.nunique() == 1).all() and told["run_id"].nunique() == 4
+    for run, rows in told[told["part"] == "test"].groupby("run_id"):
+        found = substrate.score(rows["y_true"], rows["y_pred"])
+        assert found["macro_f1"] > 0.5, run
+        assert found["accuracy"] > rows["y_true"].value_counts(normalize=True).max() + 0.1, run
+    shares = decision.shares(told, frames)
+    right = {}
+    for run, rows in shares.groupby("run_id"):
+        val, test = (rows[rows["part"] == part] for part in ("val", "test"))
+        alpha = decision.operating_point(val["deploy"], val["truth"])["alpha"]
+        right[run] = ((test["deploy"] > alpha) == test["truth"]).mean()
+    commonest = max(test["truth"].mean(), 1 - test["truth"].mean())
+    assert max(right.values()) > commonest + 0.1 and min(right.values()) > commonest, right
+
+
+def test_observers_agree_as_people_do_and_carry_answers_over_only_in_order(project):
+    frames, observations = project.table("frames"), project.table("observations")
+    wide = observers.answers(observations)
+    blind = observers.agreement(wide, "observer A, blind", "observer B, blind").values
+    assert 0.8 < blind["agreement"] < 0.95 and blind["missing"] > 0
+    assert (observers.carried(observations, frames)["difference"] > 0).all()
