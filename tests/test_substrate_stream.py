@@ -221,6 +221,17 @@ def test_a_damaged_video_loses_frames_and_goes_on(video, runner, tmp_path):
     assert report["frames"] >= 5 and report["frames"] - report["problems"] >= 4
 
 
+def test_a_picture_that_a_decoder_painted_over_is_not_decided_on(video, runner, tmp_path):
+    data = bytearray(video.read_bytes())
+    start = [i for i in range(len(data) - 4) if data[i : i + 4] == b"\0\0\1\xb6"][2]
+    data[start + 300 : start + 400] = b"\x5a" * 100
+    video.write_bytes(data)
+    stream.run(video, runner, tmp_path / "out.csv")
+    table = stream.read(tmp_path / "out.csv")
+    assert table["problem"].tolist() == ["", "", "this frame of the video is damaged", "", "", ""]
+    assert table["deploy"].isna().tolist() == [False, False, True, False, False, False]
+
+
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [

@@ -136,8 +136,8 @@ class Runner:
             raise ReefcoreError("this model has no operating point", self.path, "give alpha, such as 0.5")
         self.alpha = float(self.about["alpha"] if alpha is None else alpha)
         substrate.least(self.alpha)
-        # The first answer takes longer than others: memory is laid out.
-        self.answer(np.zeros((self.rows * self.columns, self.side, self.side, 3), np.uint8))
+        # The first frame takes longer than others: packages are loaded, memory is laid out.
+        self.decide(np.zeros((self.rows, self.columns, 3), np.uint8))
 
     def _onnx(self, threads: int):
         onnxruntime = needs("onnxruntime")
@@ -334,7 +334,10 @@ def _video(address: str) -> Iterator[Frame]:
                     number += 1
                     known = began is not None and began.tzinfo and picture.time is not None
                     when = began + timedelta(seconds=picture.time) if known else None
-                    yield Frame(f"{name}#{number:06d}", when, picture.to_ndarray(format="rgb24"))
+                    what = picture.to_ndarray(format="rgb24")
+                    if picture.is_corrupt:  # the decoder has painted over what was lost
+                        what = ReefcoreError("this frame of the video is damaged", address)
+                    yield Frame(f"{name}#{number:06d}", when, what)
 
     return frames()
 
