@@ -586,15 +586,20 @@ def _substrate_run(options) -> None:
 
 
 def _substrate_export(options) -> None:
+    import tempfile
+
     from reefcore import fitting
     from reefcore.substrate import export, own
 
     if options.int8 != (options.frames is not None):
         raise ReefcoreError("--int8 and --frames belong together", do="give both, or neither")
     fitted = fitting.load(options.checkpoint)
-    path = export.write(fitted, options.output, options.alpha)
     if options.int8:
-        export.quantise(path, path, own.some_patches(options.frames, path))
+        with tempfile.TemporaryDirectory() as folder:  # what fails leaves no other model under the name asked for
+            whole = export.write(fitted, Path(folder) / "float32.onnx", options.alpha)
+            path = export.quantise(whole, options.output, own.some_patches(options.frames, whole))
+    else:
+        path = export.write(fitted, options.output, options.alpha)
     print(path)
 
 
@@ -623,6 +628,11 @@ def _substrate_agreement(options) -> None:
         print(json.dumps({"pairs": json.loads(pairs.to_json(orient="records")), "fleiss": several}, indent=2))
         return
     print(pairs.drop(columns="faulty").round(3).to_string(index=False))
+    gaps = wide[wide.isna().any(axis=1)]
+    for frame, row in gaps.head(20).iterrows():
+        print(f"{frame}: no answer of {'; '.join(row.index[row.isna()])}", file=sys.stderr)
+    if len(gaps) > 20:
+        print(f"and {len(gaps) - 20:,} more frames that not all have labelled", file=sys.stderr)
     if several:
         interval = f"{several['kappa_low']:.3f} to {several['kappa_high']:.3f}"
         over = f"{several['raters']} raters, {several['frames']} frames ({several['missing']} are lacking to one)"
@@ -644,6 +654,8 @@ def _substrate_track(options) -> None:
     print(f"{len(lost)} of {len(points)} frames have no position", file=sys.stderr)
     for row in lost.head(20).itertuples():
         print(f"{row.frame}: {row.problem}", file=sys.stderr)
+    if len(lost) > 20:
+        print(f"and {len(lost) - 20:,} more; all are in track.geojson, without a geometry", file=sys.stderr)
 
 
 def _evaluate(options) -> None:

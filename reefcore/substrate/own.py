@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -11,7 +12,11 @@ import pandas as pd
 from reefcore import images
 from reefcore.errors import ReefcoreError
 from reefcore.substrate import stream, tracks
-from reefcore.tables import SUBSTRATES
+from reefcore.tables import GRID, SUBSTRATES
+
+logger = logging.getLogger(__name__)
+
+DECISIONS = ("Deploy", "No-Deploy")  # of a whole frame
 
 
 def sequences(frames: pd.Series, rule: str = "") -> pd.Series:
@@ -62,18 +67,26 @@ def read_labels(path: str | Path, rule: str = "") -> tuple[pd.DataFrame, pd.Data
     ReefcoreError
         Where the file cannot be read, a column is missing, or a value is not what it must be: with its line.
     """
+    if not Path(path).is_file():
+        raise ReefcoreError("there is no such file of labels", path, "check the path")
     try:
         table = pd.read_csv(path, dtype="str", encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise ReefcoreError(f"these labels cannot be read ({' '.join(str(error).split())})", path) from None
     if missing := [name for name in ("frame", "row", "column", "label") if name not in table]:
         raise ReefcoreError(f"the table lacks {', '.join(missing)}", path, "name its columns frame, row, column, label")
+    if table.empty:
+        raise ReefcoreError("there is no label in this table", path, "give a line per labelled patch")
     place = table[["row", "column"]].apply(pd.to_numeric, errors="coerce")
+    decisions = table["decision"].dropna() if "decision" in table else table["label"].iloc[:0]
+    beyond = f"rows are numbered 0 to {GRID[0] - 1} from the top, columns 0 to {GRID[1] - 1} from the left"
     for wrong, what in (
         (table["frame"].isna(), "the frame is missing"),
         ((place.isna() | (place < 0) | (place % 1 != 0)).any(axis=1), "row and column are whole numbers from 0"),
+        ((place >= list(GRID)).any(axis=1), beyond),
         (~table["label"].isin(SUBSTRATES), f"a label is one of {', '.join(SUBSTRATES)}"),
-        (table.duplicated(["frame", "row", "column"]), "this patch has a label already"),
+        (~decisions.isin(DECISIONS).reindex(table.index, fill_value=True), f"a decision is {' or '.join(DECISIONS)}"),
+        (table[["frame"]].join(place).duplicated(), "this patch has a label already"),
     ):
         if wrong.any():
             raise ReefcoreError(what, f"{path}:{wrong.argmax() + 2}", "correct the line")
@@ -101,7 +114,7 @@ def located(
     photos : path
         A folder of frames; positions and times come from their headers.
     decisions : path, optional
-        What `reefcore.substrate.stream.run` wrote; frames without a decision are left out.
+        What `reefcore.substrate.stream.run` wrote; frames without a decision are left out, and counted in the log.
     track : path, optional
         A GPX or CSV file for frames without a position, or a folder with one per sequence.
     timezone : str, optional
@@ -111,6 +124,11 @@ def located(
     -------
     DataFrame
         See `reefcore.substrate.tracks.deployment`; without decisions it has no ``deploy`` and ``since``.
+
+    Raises
+    ------
+    ReefcoreError
+        As the readers do, or where no frame has a decision.
     """
     frames = tracks.positions(photos, timezone)
     frames = frames.assign(sequence=sequences(frames["frame"]).replace("", Path(photos).resolve().name))
@@ -120,7 +138,14 @@ def located(
     if decisions is None:
         return tracks.deployment(frames.assign(deploy=False)).drop(columns=["deploy", "since"])
     made = stream.read(decisions)
-    return tracks.deployment(frames, made.loc[made["deploy"].notna(), ["frame", "ratio", "coral", "deploy"]])
+    made = made.loc[made["deploy"].notna(), ["frame", "ratio", "coral", "deploy"]]
+    decided = frames["frame"].isin(made["frame"])
+    if not decided.any():
+        raise ReefcoreError(f"no frame of {photos} is decided in this file", decisions, "give the folder it is of")
+    if not decided.all():
+        left = (~decided).sum(), len(frames), frames["frame"][~decided].iloc[0]
+        logger.warning("%d of %d frames have no decision and are left out; the first: %s.", *left)
+    return tracks.deployment(frames, made)
 
 
 def some_patches(photos: str | Path, model: str | Path, most: int = 16) -> np.ndarray:
@@ -157,15 +182,19 @@ def train(
     Returns
     -------
     dict
-        ``output``, ``patches`` (labelled and used), ``skipped`` (frames that cannot be used), ``sequences`` and
-        ``frames`` (numbers by part: train, val, test), ``alpha`` (None without decisions on validation frames) and,
-        of the test part, ``macro_f1`` and ``accuracy``.
+        ``output``, ``patches`` (labelled, of frames that can be used), ``skipped`` (frames that cannot be),
+        ``sequences`` and ``frames`` (numbers by part: train, val, test), ``alpha`` (None without decisions on
+        validation frames) and, of the test part, ``macro_f1`` and ``accuracy``.
     """
     from reefcore import substrate
     from reefcore.substrate import training
 
     if Path(output).suffix != ".safetensors":
         raise ReefcoreError("a checkpoint is a safetensors file", output, "end its name in .safetensors")
+    if threads < 1:
+        raise ReefcoreError(f"a network cannot be trained on {threads} threads", do="give 1 or more")
+    if not Path(photos).is_dir():
+        raise ReefcoreError("this is not a folder", photos, "give the folder that holds the frames")
     frames, marks = read_labels(labels, rule)
     chosen, splits = training.recipe(recipe, size), training.split(frames, marks, seed)
     pixels, places, skipped = training.cut(photos, frames["frame"].tolist(), chosen.input_size)
@@ -175,6 +204,7 @@ def train(
     made.fitted.save(output)
     test = made.predictions[made.predictions["part"] == "test"]
     by_part = frames.merge(splits, on="frame").groupby("part")[["sequence", "frame"]].nunique()
-    found = {"output": str(output), "patches": len(marks), "skipped": len(skipped), "alpha": made.fitted.about["alpha"]}
+    found = {"output": str(output), "patches": len(marks.merge(places)), "skipped": len(skipped)}
     found |= {"sequences": by_part["sequence"].to_dict(), "frames": by_part["frame"].to_dict()}
+    found |= {"alpha": made.fitted.about["alpha"]}
     return found | substrate.score(test["y_true"], test["y_pred"])
