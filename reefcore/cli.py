@@ -640,6 +640,7 @@ def _substrate_agreement(options) -> None:
 
 
 def _substrate_track(options) -> None:
+    from reefcore import images
     from reefcore.files import atomic
     from reefcore.substrate import own, tracks
 
@@ -651,6 +652,9 @@ def _substrate_track(options) -> None:
         with atomic(Path(options.output) / "summary.csv") as temporary:
             summary.to_csv(temporary, index=False)
         print(summary.round(1).to_string(index=False))
+    if options.decisions:
+        taken = len(images.photos_in(options.frames))
+        print(f"{taken - len(points)} of {taken} frames have no decision, and are left out", file=sys.stderr)
     print(f"{len(lost)} of {len(points)} frames have no position", file=sys.stderr)
     for row in lost.head(20).itertuples():
         print(f"{row.frame}: {row.problem}", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from reefcore import images
 from reefcore.errors import ReefcoreError
 from reefcore.substrate import stream, tracks
 from reefcore.tables import GRID, SUBSTRATES
-
-logger = logging.getLogger(__name__)
 
 DECISIONS = ("Deploy", "No-Deploy")  # of a whole frame
 
@@ -114,7 +111,7 @@ def located(
     photos : path
         A folder of frames; positions and times come from their headers.
     decisions : path, optional
-        What `reefcore.substrate.stream.run` wrote; frames without a decision are left out, and counted in the log.
+        What `reefcore.substrate.stream.run` wrote; frames without a decision are left out.
     track : path, optional
         A GPX or CSV file for frames without a position, or a folder with one per sequence.
     timezone : str, optional
@@ -128,7 +125,7 @@ def located(
     Raises
     ------
     ReefcoreError
-        As the readers do, or where no frame has a decision.
+        As the readers do, or where the decisions are of other frames.
     """
     frames = tracks.positions(photos, timezone)
     frames = frames.assign(sequence=sequences(frames["frame"]).replace("", Path(photos).resolve().name))
@@ -138,14 +135,9 @@ def located(
     if decisions is None:
         return tracks.deployment(frames.assign(deploy=False)).drop(columns=["deploy", "since"])
     made = stream.read(decisions)
-    made = made.loc[made["deploy"].notna(), ["frame", "ratio", "coral", "deploy"]]
-    decided = frames["frame"].isin(made["frame"])
-    if not decided.any():
-        raise ReefcoreError(f"no frame of {photos} is decided in this file", decisions, "give the folder it is of")
-    if not decided.all():
-        left = (~decided).sum(), len(frames), frames["frame"][~decided].iloc[0]
-        logger.warning("%d of %d frames have no decision and are left out; the first: %s.", *left)
-    return tracks.deployment(frames, made)
+    if not frames["frame"].isin(made["frame"]).any():
+        raise ReefcoreError(f"no frame of {photos} is in this file", decisions, "give the folder that it is of")
+    return tracks.deployment(frames, made.loc[made["deploy"].notna(), ["frame", "ratio", "coral", "deploy"]])
 
 
 def some_patches(photos: str | Path, model: str | Path, most: int = 16) -> np.ndarray:
