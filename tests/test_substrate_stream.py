@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import time
 from types import SimpleNamespace
 
@@ -121,6 +122,9 @@ def test_decisions_of_another_alpha_model_or_program_are_not_added_to(runner, fo
     with pytest.raises(ReefcoreError, match=r"holds decisions of alpha 0.3; name another file"):
         stream.run(folder, runner, output)
     runner.alpha = 0.3
+    shutil.copytree(folder, tmp_path / "dive 2")  # frames of the same names
+    with pytest.raises(ReefcoreError, match=rf"holds decisions of frames {folder}; name another file"):
+        stream.run(tmp_path / "dive 2", runner, output)
     runner.path.write_text("other weights")
     with pytest.raises(ReefcoreError, match="holds decisions of another model"):
         stream.run(folder, runner, output)
