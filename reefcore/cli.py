@@ -280,13 +280,13 @@ def _substrate(group, command) -> None:
         epilog="Sequences are divided whole into training, validation and test, as neighbouring frames look alike.",
     )
     one.add_argument("frames", metavar="FRAMES", help="the folder that holds the frames")
-    one.add_argument("--labels", required=True, metavar="CSV", help="frame, row, column, label; decision may be there")
+    columns = "frame, row and column (from 0), label; decision may be there"
+    one.add_argument("--labels", required=True, metavar="CSV", help=columns)
     one.add_argument(
         "--sequences", default="", metavar="RULE", help="a column of it, or a regular expression on frames"
     )
-    one.add_argument(
-        "--recipe", default="mobilenetv3_small", help="mobilenetv3_large, resnet18, efficientnet_b0, a file"
-    )
+    known = "(mobilenetv3_small), mobilenetv3_large, resnet18, efficientnet_b0, a file"
+    one.add_argument("--recipe", default="mobilenetv3_small", help=known)
     one.add_argument("--size", choices=["full", "sample"], default="full", help="as the paper, or its small sibling")
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--threads", type=int, default=1)
@@ -623,7 +623,10 @@ def _substrate_agreement(options) -> None:
     given = Path(options.given)
     seen = observers.read_folders(given) if given.is_dir() else observers.read_table(given)
     wide = observers.answers(seen)
-    pairs, several = observers.pairs(wide), observers.fleiss(wide) if wide.shape[1] > 2 else None
+    pairs, several = observers.pairs(wide), []
+    for order, here in seen.groupby("order"):  # one person in two orders is not two raters
+        if here["observer"].nunique() > 2:
+            several.append({"order": order} | observers.fleiss(observers.answers(here)))
     if options.json:
         print(json.dumps({"pairs": json.loads(pairs.to_json(orient="records")), "fleiss": several}, indent=2))
         return
@@ -633,10 +636,10 @@ def _substrate_agreement(options) -> None:
         print(f"{frame}: no answer of {'; '.join(row.index[row.isna()])}", file=sys.stderr)
     if len(gaps) > 20:
         print(f"and {len(gaps) - 20:,} more frames that not all have labelled", file=sys.stderr)
-    if several:
-        interval = f"{several['kappa_low']:.3f} to {several['kappa_high']:.3f}"
-        over = f"{several['raters']} raters, {several['frames']} frames ({several['missing']} are lacking to one)"
-        print(f"Fleiss' kappa {several['kappa']:.3f} ({interval}), {over}")
+    for one in several:
+        interval = f"{one['kappa_low']:.3f} to {one['kappa_high']:.3f}"
+        over = f"{one['raters']} raters, {one['frames']} frames ({one['missing']} are lacking to one)"
+        print(f"Fleiss' kappa ({one['order']} order) {one['kappa']:.3f} ({interval}), {over}")
 
 
 def _substrate_track(options) -> None:

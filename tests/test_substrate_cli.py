@@ -106,11 +106,15 @@ def test_observers_are_compared(tmp_path, capsys):
     table.iloc[:-1].to_csv(tmp_path / "o.csv", index=False)
     assert main(["substrate", "agreement", str(tmp_path / "o.csv"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert len(told["pairs"]) == 3 and told["fleiss"]["missing"] == 1
+    assert len(told["pairs"]) == 3 and [one["missing"] for one in told["fleiss"]] == [1]
     assert [pair["missing"] for pair in told["pairs"]] == [0, 1, 1]
     assert main(["substrate", "agreement", str(tmp_path / "o.csv")]) == 0
     told = capsys.readouterr()
     assert "Fleiss' kappa" in told.out and told.err == "f8: no answer of C\n"
+    twice = pd.concat([table.assign(order=order) for order in ("blind", "ordered")])
+    twice[twice["observer"] != "C"].to_csv(tmp_path / "o.csv", index=False)
+    assert main(["substrate", "agreement", str(tmp_path / "o.csv")]) == 0
+    assert "Fleiss" not in capsys.readouterr().out  # two people in two orders are two raters
     for rows, sentence in (
         (table[table["observer"] == "A"], "there are answers of A only: nothing to compare; give the answers of two"),
         (table[:0], "there is no answer: nothing to compare"),
