@@ -618,19 +618,23 @@ def _substrate_train(options) -> None:
 
 
 def _substrate_agreement(options) -> None:
-    from reefcore.substrate import observers
+    from reefcore.substrate import observers, own
 
     given = Path(options.given)
     seen = observers.read_folders(given) if given.is_dir() else observers.read_table(given)
     wide = observers.answers(seen)
-    pairs, several = observers.pairs(wide), []
+    sequence = own.sequences(wide.index.to_series())
+    groups = sequence if sequence.nunique() > 1 else None  # neighbours of a sequence resemble each other
+    pairs, several = observers.pairs(wide, groups=groups), []
     for order, here in seen.groupby("order"):  # one person in two orders is not two raters
         if here["observer"].nunique() > 2:
-            several.append({"order": order} | observers.fleiss(observers.answers(here)))
+            several.append({"order": order} | observers.fleiss(observers.answers(here), groups=groups))
     if options.json:
         print(json.dumps({"pairs": json.loads(pairs.to_json(orient="records")), "fleiss": several}, indent=2))
         return
     print(pairs.drop(columns="faulty").round(3).to_string(index=False))
+    units = f"frames of {sequence.nunique()} folders, each drawn whole" if groups is not None else "single frames"
+    print(f"Intervals (95 %) resample {units}.")
     gaps = wide[wide.isna().any(axis=1)]
     for frame, row in gaps.head(20).iterrows():
         print(f"{frame}: no answer of {'; '.join(row.index[row.isna()])}", file=sys.stderr)

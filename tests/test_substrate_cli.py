@@ -114,7 +114,11 @@ def test_observers_are_compared(tmp_path, capsys):
     twice = pd.concat([table.assign(order=order) for order in ("blind", "ordered")])
     twice[twice["observer"] != "C"].to_csv(tmp_path / "o.csv", index=False)
     assert main(["substrate", "agreement", str(tmp_path / "o.csv")]) == 0
-    assert "Fleiss" not in capsys.readouterr().out  # two people in two orders are two raters
+    told = capsys.readouterr().out
+    assert "Fleiss" not in told and "resample single frames" in told  # two people in two orders are two raters
+    table.assign(frame="s" + table["frame"].str[1:] + "/a.jpg").to_csv(tmp_path / "o.csv", index=False)
+    assert main(["substrate", "agreement", str(tmp_path / "o.csv")]) == 0
+    assert "resample frames of 9 folders, each drawn whole" in capsys.readouterr().out
     for rows, sentence in (
         (table[table["observer"] == "A"], "there are answers of A only: nothing to compare; give the answers of two"),
         (table[:0], "there is no answer: nothing to compare"),

@@ -31,7 +31,7 @@ def sequences(frames: pd.Series, rule: str = "") -> pd.Series:
         Where the rule is none, or finds nothing in a name.
     """
     if not rule:
-        return frames.str.rpartition("/")[0]
+        return frames.str.replace(r"/?[^/]*$", "", regex=True)
     try:
         found = frames.str.extract(rule if "(" in rule else f"({rule})")[0]
     except re.error as error:
