@@ -91,7 +91,7 @@ def test_what_cannot_be_decided_is_a_row_with_a_problem_and_not_an_end(runner, f
     assert (report["frames"], report["problems"], report["portrait"]) == (6, 3, 1)
 
 
-def test_a_run_that_was_killed_goes_on_where_it_was(runner, folder, tmp_path, monkeypatch):
+def test_a_run_that_was_killed_goes_on_where_it_was(runner, folder, tmp_path, monkeypatch, caplog):
     output = tmp_path / "out.csv"
     stream.run(folder, runner, output)
     whole = output.read_text()
@@ -105,7 +105,10 @@ def test_a_run_that_was_killed_goes_on_where_it_was(runner, folder, tmp_path, mo
     again = stream.read(output)
     assert again["frame"].tolist() == [f"s{i // 3}/{i}.jpg" for i in range(6)]
     assert output.read_text().startswith("".join(lines[:4]))
-    assert stream.run(folder, runner, output)["frames"] == 0
+    assert stream.run(folder, runner, output)["frames"] == 0 and not caplog.text
+    (folder / "top.jpg").write_bytes(jpeg(frame(7)))
+    assert [one.name for one in stream.frames_of(folder)] == ["top.jpg"]
+    assert "so those of its subfolders are not taken" in caplog.text
     named = [stream.Frame(f"s1/{i}.jpg", None, folder / "s1" / f"{i}.jpg") for i in (3, 4)]
     assert stream.run(named, runner, output)["frames"] == 0
     assert stream.run([frame(3)], runner, output)["frames"] == 1  # an array has a number, not a name

@@ -229,6 +229,8 @@ def frames_of(source) -> Iterator[Frame]:
     path = Path(source)
     if path.is_dir():
         paths = [photo_path(path, *row, flat=True) for row in photos_in(path).itertuples(index=False)]
+        if paths[0].parent == path and any(file.suffix.lower() in ENDINGS for file in path.glob("*/*")):
+            logger.warning("%s holds photos itself, so those of its subfolders are not taken.", path)
         return (Frame(file.relative_to(path).as_posix(), None, file) for file in paths)
     if not path.is_file():
         do = "give a folder of photos, a video, an address, or - for standard input"
