@@ -196,6 +196,8 @@ def test_forest_tells_what_is_apart_by_its_marker(world):
     assert [axes.get_subplotspec().rowspan.start for axes in panels] == [0, 0, 0, 1, 1, 1]  # six do not fit in a row
     levels = panels[0]
     assert levels.get_xlim() == (0, 100) and len(levels.lines) == 2
+    kappa = pd.DataFrame({"of": "kappa", "who": ["a"], "value": [0.1], "ci_low": [-0.2], "ci_high": [0.3]})
+    assert figures.forest(kappa, "of", "who", "%", differences=False).axes[0].get_xlim() == (-20, 100)  # none is cut
 
 
 def test_matrices_print_their_numbers_and_stars():

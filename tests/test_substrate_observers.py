@@ -206,3 +206,36 @@ def test_stickiness_finds_who_carries_answers_over_and_no_one_else():
         "honest, ordered",
         "sticky, ordered",
     ]
+
+
+def test_hard_frames_that_lie_together_are_not_taken_for_answers_carried_over():
+    rng = np.random.default_rng(0)
+    sequence = np.repeat([f"s{i}" for i in range(20)], 30)
+    frames = pd.DataFrame({"frame": [f"f{i:03}" for i in range(600)], "sequence": sequence})
+    truth = np.repeat(rng.random(120) < 0.5, 5)
+    frames["label"] = np.where(truth, "Deploy", "No-Deploy")
+    hard = np.where(np.repeat(rng.random(120) < 0.3, 5), 0.5, 0.02)  # stretches, seen for themselves
+
+    def seen(name: str, order: str, answers) -> pd.DataFrame:
+        place = np.arange(600) if order == "ordered" else rng.permutation(600)
+        label = np.where(answers, "Deploy", "No-Deploy")
+        return frames[["frame"]].assign(observer=name, order=order, position=place + 1, label=label)
+
+    honest, blind = (truth ^ (rng.random(600) < hard) for _ in range(2))
+    sticky = honest.copy()
+    for i in np.flatnonzero(rng.random(600) < 0.3):
+        sticky[i] = sticky[i - 1]
+    both = {"honest": honest, "sticky": sticky}
+    rows = [seen(name, *of) for name, a in both.items() for of in (("ordered", a), ("blind", blind))]
+    rows.append(seen("once", "ordered", honest))
+    found = observers.carried(pd.concat(rows), frames, n=300).set_index("observer")
+    assert found.index.to_list() == ["honest", "sticky"] and set(found["pairs"]) == {580}
+    pairs = sequence[1:] == sequence[:-1]
+    for name, answers in both.items():
+        assert found.at[name, "ordered"] == pytest.approx((answers[1:] == answers[:-1])[pairs].mean())
+        assert found.at[name, "blind"] == pytest.approx((blind[1:] == blind[:-1])[pairs].mean())
+    assert found.at["honest", "ci_low"] < 0 < found.at["honest", "ci_high"] and found.at["sticky", "ci_low"] > 0
+    whole = observers.stickiness(pd.concat(rows), frames, n=100)
+    unlabelled = frames.assign(label=frames["label"].mask(sequence == "s0"))
+    fewer = observers.stickiness(pd.concat(rows), unlabelled, n=100)
+    assert (whole["pairs"] - fewer["pairs"]).tolist() == [30, 29, 29, 30, 29]  # not taken for No-Deploy

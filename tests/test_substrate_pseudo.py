@@ -214,6 +214,17 @@ def test_labels_are_worth_where_the_curve_reaches_their_level():
     assert "fewer than 10 expert labels" in told[0] and "to more than 1,000)" in told[1]
 
 
+def test_labels_as_good_as_all_of_the_experts_are_not_worth_more_than_all():
+    rng = np.random.default_rng(0)
+    points = pd.DataFrame(list(np.ndindex(14, 4)), columns=["frame", "column"]).assign(row=0)
+    points = points.assign(frame="f" + points["frame"].astype(str), part=np.repeat(["train", "test"], [40, 16]))
+    points["label"] = rng.choice(SUBSTRATES, len(points))
+    x = rng.normal(size=(len(points), 3)) + pd.get_dummies(points["label"]).to_numpy(float)
+    same = points[points["part"] == "train"].assign(route="same", y_pred=lambda rows: rows["label"])
+    found = pseudo.worth(pseudo.compare(points, x, same, (1, 3), repeats=3, n=60))
+    assert found.at[0, "beyond"] == 0 and np.isfinite(found.at[0, "ci_high"])
+
+
 def test_the_figure_marks_what_lies_on_the_curve_and_beyond():
     results = curve({"middle": 0.3, "low": 0.1, "high": 0.7})
     axes = label_worth(pseudo.summary(results), pseudo.worth(results)).axes[0]

@@ -85,6 +85,16 @@ def test_parts_have_their_shares_of_frames_and_classes_as_far_as_sequences_allow
         training.split(*labelled(2, 3))
 
 
+def test_a_sequence_whose_frames_have_no_label_is_divided_and_a_frame_of_no_sequence_refused():
+    frames, labels = labelled(6, 4)
+    frames = frames.assign(label=np.where(np.arange(len(frames)) % 3, "Deploy", "No-Deploy"))
+    frames["label"] = frames["label"].mask(frames["sequence"] == frames["sequence"].iloc[0])  # one may be empty
+    assert set(training.split(frames, labels)["part"]) == {"train", "val", "test"}
+    frames["sequence"] = frames["sequence"].mask(frames.index == 5)
+    with pytest.raises(ReefcoreError, match=f"frame {frames['frame'][5]} is of no sequence"):
+        training.split(frames, labels)
+
+
 def test_the_random_split_has_as_many_patches_in_each_part_but_splits_frames():
     frames, labels = labelled(6, 4)
     splits = training.split(frames, labels)
@@ -290,3 +300,11 @@ def test_training_has_a_sequence_of_each_site_where_it_can():
         )
     alone = frames.assign(site=frames["sequence"])  # it cannot
     assert set(training.split(alone, labels)["part"]) == {"train", "val", "test"}
+
+
+def test_an_interval_over_few_sequences_holds_the_truth_less_often_than_it_says():
+    few = {k: compared.holds(k) for k in (2, 3, 6, 40)}
+    assert few[2] == pytest.approx(1 / 2, abs=0.04)  # it reaches from one to the other: each may lie on either side
+    assert few[3] == pytest.approx(3 / 4, abs=0.04)  # of three all on one side, it misses
+    assert few[3] < few[6] < few[40] and 0.9 < few[40] < 0.96
+    assert np.isnan(compared.holds(1)) and compared.holds(2) == few[2]

@@ -142,7 +142,7 @@ def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences:
         if differences:
             axes.axvline(0, color=GREY, lw=0.8, zorder=0)
         else:
-            axes.set_xlim(0, 100)
+            axes.set_xlim(100 * min(0, rows[["value", "ci_low"]].min(axis=None)), 100)  # kappa may be below 0
         axes.set(title=name, yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.4, -0.6))
         axes.grid(axis="y", color="#EEEEEE", lw=0.8)
     span = [edge for axes in all_axes for edge in axes.get_xlim()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from reefcore import metrics, substrate
@@ -88,3 +89,28 @@ def doubled(counts: pd.Series) -> pd.DataFrame:
     parts = {name: counts / counts.astype(float) ** power for name, power in shares.items()}
     table = pd.DataFrame({"class": counts.index, "patches": counts.to_numpy()})
     return table.assign(**{name: (part / part.sum()).to_numpy() for name, part in parts.items()})
+
+
+def holds(groups: int, n: int = 1000, draws: int = 1000, seed: int = 0) -> float:
+    """Say how often a 95 % bootstrap interval over whole groups holds the truth: less often, the fewer they are.
+
+    Parameters
+    ----------
+    groups : int
+        Such as the sequences of a part of the survey.
+    n : int
+        Simulated surveys: a mean of groups of one size, normally distributed about the truth.
+    draws, seed : int
+        Draws of the bootstrap in each, and the seed of both.
+
+    Returns
+    -------
+    float
+        Share of the surveys, in [0, 1]; NaN for a single group, which gives no interval. Unequal groups do worse.
+    """
+    if groups < 2:
+        return float("nan")
+    weights = np.vstack(list(metrics.draws_of(groups, draws, seed)))
+    means = np.random.default_rng(seed).standard_normal((n, groups)) @ weights.T
+    low, high = np.quantile(means, [0.025, 0.975], axis=1)
+    return float(((low <= 0) & (high >= 0)).mean())

@@ -356,14 +356,15 @@ def stickiness(observations: pd.DataFrame, frames: pd.DataFrame, n: int = 1000, 
 
     Neighbouring frames look alike, so answers repeat along a track for good reasons. For comparison the answers are
     shuffled among the frames of one sequence with the same expert label: how often an observer errs stays as it is, and
-    only the order of the errors goes.
+    only the order of the errors goes. Hard frames lie together too, and are mistaken together by an observer who never
+    looks back: a small p does not tell the two apart. `carried` does, where there are blind answers.
 
     Parameters
     ----------
     observations : DataFrame
         ``observer``, ``order``, ``position`` (in which the observer saw the frames), ``frame``, ``label``.
     frames : DataFrame
-        ``frame``, ``sequence`` and ``label``, the expert's.
+        ``frame``, ``sequence`` and ``label``, the expert's; frames without one are left out.
     n, seed : int
         Shuffles.
 
@@ -377,7 +378,7 @@ def stickiness(observations: pd.DataFrame, frames: pd.DataFrame, n: int = 1000, 
     truth = frames.set_index("frame")
     rng, rows = np.random.default_rng(seed), []
     for (observer, order), here in check(observations).groupby(["observer", "order"]):
-        here = here[here["frame"].isin(truth.index)].sort_values("position")
+        here = here[here["frame"].isin(truth.index[truth["label"].notna()])].sort_values("position")
         mine, of = here["label"].eq("Deploy").to_numpy(), truth.loc[here["frame"]]
         expert, sequence = of["label"].eq("Deploy").to_numpy(), pd.factorize(of["sequence"])[0]
         follow = np.ones(max(len(here) - 1, 0), bool) if order == "blind" else sequence[1:] == sequence[:-1]
@@ -394,3 +395,43 @@ def stickiness(observations: pd.DataFrame, frames: pd.DataFrame, n: int = 1000, 
         rows.append((observer, order, int(follow.sum()), repeats, known, drawn.mean(), low, high, p))
     columns = "observer order pairs repeats expert expected low high p".split()
     return pd.DataFrame(rows, columns=columns)
+
+
+def carried(observations: pd.DataFrame, frames: pd.DataFrame, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Compare how often ordered answers repeat with the same person's blind answers, laid along the same track.
+
+    The frames, their neighbours and the person are the same, so hard frames that lie together count in both; only the
+    order in which they were seen differs.
+
+    Parameters
+    ----------
+    observations : DataFrame
+        ``observer``, ``order``, ``position``, ``frame``, ``label``.
+    frames : DataFrame
+        ``frame`` and ``sequence``.
+    n, seed : int
+        Draws of whole sequences, and their seed.
+
+    Returns
+    -------
+    DataFrame
+        Per ``observer`` who labelled in both orders: ``pairs`` (frames after one another in a sequence, of those with
+        both answers), ``ordered``, ``blind`` (shares of pairs with the same answer), ``difference`` and its 95 %
+        interval, ``ci_low``, ``ci_high`` (NaN with one sequence).
+    """
+    sequence = frames.set_index("frame")["sequence"]
+    rows = []
+    for observer, here in check(observations[observations["frame"].isin(sequence.index)]).groupby("observer"):
+        wide = here.pivot(index="frame", columns="order", values="label").reindex(columns=ORDERS).dropna()
+        position = here[here["order"] == "ordered"].set_index("frame")["position"]
+        wide = wide.loc[position[wide.index].sort_values().index]
+        of = sequence[wide.index].to_numpy()
+        follow = of[1:] == of[:-1]
+        if not follow.any():
+            continue
+        same = (wide.to_numpy()[1:] == wide.to_numpy()[:-1])[follow].astype(float)  # blind, ordered
+        sums = metrics.drawn_sums(np.column_stack([same, np.ones(len(same))]), of[1:][follow], n, seed)
+        blind, ordered = (sums[:, :2] / sums[:, 2:]).T
+        span = _spans({"difference": ordered - blind})["difference"]
+        rows.append((observer, len(same), ordered[0], blind[0], *span))
+    return pd.DataFrame(rows, columns="observer pairs ordered blind difference ci_low ci_high".split())

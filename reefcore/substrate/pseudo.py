@@ -329,10 +329,10 @@ def worth(results: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
 
     def reaches(values: np.ndarray, level: float) -> float:
         rising = isotonic_regression(values)
-        first = int(np.searchsorted(rising, level))  # of those at or above it
+        first = int(np.searchsorted(rising, level - 1e-12))  # of those at or above it; a mean of equals is rounded
         if first in (0, len(rising)):
-            return 0.0 if first == 0 and rising[0] > level else sizes.iloc[0] if first == 0 else np.inf
-        share = (level - rising[first - 1]) / (rising[first] - rising[first - 1])
+            return np.inf if first else 0.0 if rising[0] > level + 1e-12 else sizes.iloc[0]
+        share = min(1, (level - rising[first - 1]) / (rising[first] - rising[first - 1]))
         return float(np.exp(at[first - 1] + share * (at[first] - at[first - 1])))
 
     rows = []

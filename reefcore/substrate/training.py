@@ -58,14 +58,17 @@ def split(frames: pd.DataFrame, labels: pd.DataFrame, seed: int = 0) -> pd.DataF
     Raises
     ------
     ReefcoreError
-        With fewer than three sequences.
+        With fewer than three sequences, or where a frame is of none.
     """
     frames = frames.sort_values("frame")
+    if (stray := frames["sequence"].isna()).any():
+        what = f"frame {frames['frame'][stray].iat[0]} is of no sequence"
+        raise ReefcoreError(what, do="name the dive, transect or day that each frame is of")
     of = frames.set_index("frame")["sequence"]
     counts = pd.crosstab(labels["frame"].map(of), labels["label"]).reindex(sorted(of.unique()), fill_value=0)
     counts.insert(0, "frames", of.value_counts())
     if "label" in frames:
-        counts = counts.join(pd.crosstab(frames["sequence"], frames["label"]).add_prefix("frame "))
+        counts = counts.join(pd.crosstab(frames["sequence"], frames["label"]).add_prefix("frame ")).fillna(0)
     if len(counts) < len(SHARES):
         what = f"{len(counts)} sequences cannot be divided into training, validation and test"
         raise ReefcoreError(what, do="bring three or more: neighbouring frames must not fall on both sides")
