@@ -624,7 +624,8 @@ def _substrate_agreement(options) -> None:
     seen = observers.read_folders(given) if given.is_dir() else observers.read_table(given)
     wide = observers.answers(seen)
     sequence = own.sequences(wide.index.to_series())
-    groups = sequence if sequence.nunique() > 1 else None  # neighbours of a sequence resemble each other
+    # Neighbours of a sequence resemble each other, but of a few whole ones no interval can be had (see chapter 63).
+    groups = sequence if sequence.nunique() > 5 else None
     pairs, several = observers.pairs(wide, groups=groups), []
     for order, here in seen.groupby("order"):  # one person in two orders is not two raters
         if here["observer"].nunique() > 2:
