@@ -239,3 +239,11 @@ def test_hard_frames_that_lie_together_are_not_taken_for_answers_carried_over():
     unlabelled = frames.assign(label=frames["label"].mask(sequence == "s0"))
     fewer = observers.stickiness(pd.concat(rows), unlabelled, n=100)
     assert (whole["pairs"] - fewer["pairs"]).tolist() == [30, 29, 29, 30, 29]  # not taken for No-Deploy
+
+
+def test_without_positions_nothing_is_said_of_their_order():
+    table = pd.DataFrame({"observer": ["a"], "order": ["ordered"], "frame": ["1"], "label": ["Deploy"]})
+    frames = pd.DataFrame({"frame": ["1"], "sequence": ["s"], "label": ["Deploy"]})
+    for ask in (observers.stickiness, observers.carried):
+        with pytest.raises(ReefcoreError, match="in which order frames were seen; add the column position"):
+            ask(table, frames)

@@ -31,7 +31,7 @@ from reefcore.tables import GRID, SUBSTRATES
 
 log = logging.getLogger(__name__)
 ECOREGION, REALM = "Central and Southern Great Barrier Reef", "Central Indo-Pacific"
-SITES, SEQUENCES, FRAMES = 6, 12, 30  # at scale 1: sites, sequences, frames in a sequence
+SITES, SEQUENCES, FRAMES = 6, 20, 18  # at scale 1: sites, sequences, frames in a sequence
 WIDTH, HEIGHT = 672, 384  # of a frame, pixels, give or take a few
 PIXEL = 0.0084  # m of seabed to a pixel of a strip
 SPREAD = 1.5  # m of seabed across a frame to a metre of altitude
@@ -59,13 +59,13 @@ LOCAL = timezone(timedelta(hours=10))  # eastern Australia
 
 
 def _plan(seed: int, scale: float) -> list[SimpleNamespace]:
-    """Plan the sequences: invented sites in one ecoregion, clear and turbid, shallow and deep, two or three at each.
+    """Plan the sequences: invented sites in one ecoregion, clear and turbid, shallow and deep, three or four at each.
 
     A small `scale` means fewer and shorter sequences, but at least 4 of at least 8 frames. Pairs of a sequence are its
     values at the first and the last frame.
     """
     rng = survey.stream(seed, "substrate")
-    count = max(4, round(SEQUENCES * scale**0.4))
+    count = max(4, round(SEQUENCES * scale**0.6))
     frames, sites = max(8, round(SEQUENCES * FRAMES * scale / count)), min(SITES, count // 2)
     names = [name.split()[1].lower() for name in survey._names(sites, rng)]
     reef = pd.read_csv(share("data", "geo", "meow_reef_points.csv")).set_index("ecoregion").loc[ECOREGION]

@@ -206,6 +206,13 @@ def agreement(
     return Agreement(values, pd.DataFrame(total.reshape(2, 2).astype(int), *axes), missing)
 
 
+def _placed(observations: pd.DataFrame) -> None:
+    """Refuse observations that do not say in which order the frames were seen."""
+    if "position" not in observations:
+        do = "add the column position: 1, 2, ... as the observer saw the frames"
+        raise ReefcoreError("these observations do not say in which order frames were seen", do=do)
+
+
 def _both(wide: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     for name in (first, second):
         if name not in wide:
@@ -375,6 +382,7 @@ def stickiness(observations: pd.DataFrame, frames: pd.DataFrame, n: int = 1000, 
         ``repeats`` (share of pairs with the same answer), ``expert`` (the same of the expert's labels), ``expected``,
         ``low``, ``high`` (mean and 95 % of the shuffles), ``p`` (share of shuffles with as many repeats or more).
     """
+    _placed(observations)
     truth = frames.set_index("frame")
     rng, rows = np.random.default_rng(seed), []
     for (observer, order), here in check(observations).groupby(["observer", "order"]):
@@ -419,6 +427,7 @@ def carried(observations: pd.DataFrame, frames: pd.DataFrame, n: int = 1000, see
         both answers), ``ordered``, ``blind`` (shares of pairs with the same answer), ``difference`` and its 95 %
         interval, ``ci_low``, ``ci_high`` (NaN with one sequence).
     """
+    _placed(observations)
     sequence = frames.set_index("frame")["sequence"]
     rows = []
     for observer, here in check(observations[observations["frame"].isin(sequence.index)]).groupby("observer"):
