@@ -280,13 +280,13 @@ def _substrate(group, command) -> None:
         epilog="Sequences are divided whole into training, validation and test, as neighbouring frames look alike.",
     )
     one.add_argument("frames", metavar="FRAMES", help="the folder that holds the frames")
-    one.add_argument("--labels", required=True, metavar="CSV", help="frame, row, column, label; decision may be there")
+    columns = "frame, row and column (from 0), label; decision may be there"
+    one.add_argument("--labels", required=True, metavar="CSV", help=columns)
     one.add_argument(
         "--sequences", default="", metavar="RULE", help="a column of it, or a regular expression on frames"
     )
-    one.add_argument(
-        "--recipe", default="mobilenetv3_small", help="mobilenetv3_large, resnet18, efficientnet_b0, a file"
-    )
+    known = "(mobilenetv3_small), mobilenetv3_large, resnet18, efficientnet_b0, a file"
+    one.add_argument("--recipe", default="mobilenetv3_small", help=known)
     one.add_argument("--size", choices=["full", "sample"], default="full", help="as the paper, or its small sibling")
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--threads", type=int, default=1)
@@ -586,15 +586,20 @@ def _substrate_run(options) -> None:
 
 
 def _substrate_export(options) -> None:
+    import tempfile
+
     from reefcore import fitting
     from reefcore.substrate import export, own
 
     if options.int8 != (options.frames is not None):
         raise ReefcoreError("--int8 and --frames belong together", do="give both, or neither")
     fitted = fitting.load(options.checkpoint)
-    path = export.write(fitted, options.output, options.alpha)
     if options.int8:
-        export.quantise(path, path, own.some_patches(options.frames, path))
+        with tempfile.TemporaryDirectory() as folder:  # what fails leaves no other model under the name asked for
+            whole = export.write(fitted, Path(folder) / "float32.onnx", options.alpha)
+            path = export.quantise(whole, options.output, own.some_patches(options.frames, whole))
+    else:
+        path = export.write(fitted, options.output, options.alpha)
     print(path)
 
 
@@ -613,23 +618,37 @@ def _substrate_train(options) -> None:
 
 
 def _substrate_agreement(options) -> None:
-    from reefcore.substrate import observers
+    from reefcore.substrate import observers, own
 
     given = Path(options.given)
     seen = observers.read_folders(given) if given.is_dir() else observers.read_table(given)
     wide = observers.answers(seen)
-    pairs, several = observers.pairs(wide), observers.fleiss(wide) if wide.shape[1] > 2 else None
+    sequence = own.sequences(wide.index.to_series())
+    # Neighbours of a sequence resemble each other, but of a few whole ones no interval can be had (see chapter 63).
+    groups = sequence if sequence.nunique() > 5 else None
+    pairs, several = observers.pairs(wide, groups=groups), []
+    for order, here in seen.groupby("order"):  # one person in two orders is not two raters
+        if here["observer"].nunique() > 2:
+            several.append({"order": order} | observers.fleiss(observers.answers(here), groups=groups))
     if options.json:
         print(json.dumps({"pairs": json.loads(pairs.to_json(orient="records")), "fleiss": several}, indent=2))
         return
     print(pairs.drop(columns="faulty").round(3).to_string(index=False))
-    if several:
-        interval = f"{several['kappa_low']:.3f} to {several['kappa_high']:.3f}"
-        over = f"{several['raters']} raters, {several['frames']} frames ({several['missing']} are lacking to one)"
-        print(f"Fleiss' kappa {several['kappa']:.3f} ({interval}), {over}")
+    units = f"frames of {sequence.nunique()} folders, each drawn whole" if groups is not None else "single frames"
+    print(f"Intervals (95 %) resample {units}.")
+    gaps = wide[wide.isna().any(axis=1)]
+    for frame, row in gaps.head(20).iterrows():
+        print(f"{frame}: no answer of {'; '.join(row.index[row.isna()])}", file=sys.stderr)
+    if len(gaps) > 20:
+        print(f"and {len(gaps) - 20:,} more frames that not all have labelled", file=sys.stderr)
+    for one in several:
+        interval = f"{one['kappa_low']:.3f} to {one['kappa_high']:.3f}"
+        over = f"{one['raters']} raters, {one['frames']} frames ({one['missing']} are lacking to one)"
+        print(f"Fleiss' kappa ({one['order']} order) {one['kappa']:.3f} ({interval}), {over}")
 
 
 def _substrate_track(options) -> None:
+    from reefcore import images
     from reefcore.files import atomic
     from reefcore.substrate import own, tracks
 
@@ -641,9 +660,14 @@ def _substrate_track(options) -> None:
         with atomic(Path(options.output) / "summary.csv") as temporary:
             summary.to_csv(temporary, index=False)
         print(summary.round(1).to_string(index=False))
+    if options.decisions:
+        taken = len(images.photos_in(options.frames))
+        print(f"{taken - len(points)} of {taken} frames have no decision, and are left out", file=sys.stderr)
     print(f"{len(lost)} of {len(points)} frames have no position", file=sys.stderr)
     for row in lost.head(20).itertuples():
         print(f"{row.frame}: {row.problem}", file=sys.stderr)
+    if len(lost) > 20:
+        print(f"and {len(lost) - 20:,} more; all are in track.geojson, without a geometry", file=sys.stderr)
 
 
 def _evaluate(options) -> None:

@@ -66,8 +66,13 @@ def test_run_says_what_it_did(model, frames, capsys):
         (["export", "x.safetensors", "y.onnx", "--int8"], "--int8 and --frames belong together"),
         (["track", "frames", "--output", "out"], "does not say of which time zone it is"),
         (["agreement", "empty"], "empty"),
-        (["train", "frames", "--labels", "no.csv", "--output", "m.safetensors"], "no.csv: these labels cannot be read"),
+        (["train", "frames", "--labels", "no.csv", "--output", "m.safetensors"], "no.csv: there is no such file"),
         (["train", "frames", "--labels", "no.csv", "--output", "m.pt"], "end its name in .safetensors"),
+        (["train", "none", "--labels", "no.csv", "--output", "m.safetensors"], "none: this is not a folder"),
+        (
+            ["train", "frames", "--labels", "no.csv", "--output", "m.safetensors", "--threads", "0"],
+            "a network cannot be trained on 0 threads; give 1 or more",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, sentence, model, frames, tmp_path, capsys):
@@ -101,10 +106,37 @@ def test_observers_are_compared(tmp_path, capsys):
     table.iloc[:-1].to_csv(tmp_path / "o.csv", index=False)
     assert main(["substrate", "agreement", str(tmp_path / "o.csv"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert len(told["pairs"]) == 3 and told["fleiss"]["missing"] == 1
+    assert len(told["pairs"]) == 3 and [one["missing"] for one in told["fleiss"]] == [1]
     assert [pair["missing"] for pair in told["pairs"]] == [0, 1, 1]
     assert main(["substrate", "agreement", str(tmp_path / "o.csv")]) == 0
-    assert "Fleiss' kappa" in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert "Fleiss' kappa" in told.out and told.err == "f8: no answer of C\n"
+    twice = pd.concat([table.assign(order=order) for order in ("blind", "ordered")])
+    twice[twice["observer"] != "C"].to_csv(tmp_path / "o.csv", index=False)
+    assert main(["substrate", "agreement", str(tmp_path / "o.csv")]) == 0
+    told = capsys.readouterr().out
+    assert "Fleiss" not in told and "resample single frames" in told  # two people in two orders are two raters
+    table.assign(frame="s" + table["frame"].str[1:] + "/a.jpg").to_csv(tmp_path / "o.csv", index=False)
+    assert main(["substrate", "agreement", str(tmp_path / "o.csv")]) == 0
+    assert "resample frames of 9 folders, each drawn whole" in capsys.readouterr().out
+    for rows, sentence in (
+        (table[table["observer"] == "A"], "there are answers of A only: nothing to compare; give the answers of two"),
+        (table[:0], "there is no answer: nothing to compare"),
+        (table.assign(frame=table["frame"].where(table.index != 2)), "o.csv:4: this row lacks its observer or its"),
+    ):
+        rows.to_csv(tmp_path / "o.csv", index=False)
+        assert main(["substrate", "agreement", str(tmp_path / "o.csv")]) == 2
+        assert sentence in capsys.readouterr().err
+
+
+def test_frames_without_a_decision_are_told(model, frames, tmp_path, capsys):
+    (frames / "s1" / "2.jpg").write_text("damaged")
+    main(["substrate", "run", str(frames), "--checkpoint", str(model)])
+    given = ["--decisions", "decisions.csv", "--output", "out"]
+    assert main(["substrate", "track", str(frames), *given]) == 0
+    assert "1 of 6 frames have no decision, and are left out" in capsys.readouterr().err
+    assert main(["substrate", "track", str(frames / "s0"), *given]) == 2
+    assert "s0 is in this file; give the folder that it is of" in capsys.readouterr().err
 
 
 def test_labels_are_read_with_their_sequences(tmp_path):
@@ -119,6 +151,9 @@ def test_labels_are_read_with_their_sequences(tmp_path):
     for at, column, value, sentence in (
         (1, "label", "coral", r"labels.csv:3: a label is one of No-Deploy, Coral, Deploy; correct the line"),
         (2, "row", -1, r"labels.csv:4: row and column are whole numbers from 0"),
+        (2, "row", 4, r"labels.csv:4: rows are numbered 0 to 3 from the top, columns 0 to 6 from the left"),
+        (2, "column", 7, r"labels.csv:4: rows are numbered 0 to 3 from the top, columns 0 to 6 from the left"),
+        (3, "decision", "maybe", r"labels.csv:5: a decision is Deploy or No-Deploy"),
         (1, "column", 0, r"labels.csv:3: this patch has a label already"),
         (1, "decision", "No-Deploy", "s0/a.jpg has two sequences, or two decisions"),
     ):
@@ -127,6 +162,9 @@ def test_labels_are_read_with_their_sequences(tmp_path):
         bad.to_csv(path, index=False)
         with pytest.raises(ReefcoreError, match=sentence):
             own.read_labels(path)
+    table[:0].to_csv(path, index=False)
+    with pytest.raises(ReefcoreError, match="there is no label in this table"):
+        own.read_labels(path)
     table.drop(columns="row").to_csv(path, index=False)
     with pytest.raises(ReefcoreError, match="the table lacks row"):
         own.read_labels(path)

@@ -111,6 +111,10 @@ def test_a_checkpoint_and_its_export_decide_alike(tmp_path, capsys, monkeypatch)
     monkeypatch.setattr(export, "quantise", lambda path, out, patches: asked.append(patches))
     assert main(["substrate", "export", str(checkpoint), str(exported), "--int8", "--frames", str(folder)]) == 0
     assert (asked[0] == grid.patches(frames[0], SIDE, 3, 5, fast=True)).all()
+    (folder / "a.png").write_text("damaged")
+    other = tmp_path / "int8.onnx"  # float32 must not be left under this name
+    assert main(["substrate", "export", str(checkpoint), str(other), "--int8", "--frames", str(folder)]) == 2
+    assert "a.png: this is not an image that can be read" in capsys.readouterr().err and not other.exists()
 
 
 def test_a_check_would_notice_another_model(path):

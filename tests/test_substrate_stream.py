@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import time
 from types import SimpleNamespace
 
@@ -90,7 +91,7 @@ def test_what_cannot_be_decided_is_a_row_with_a_problem_and_not_an_end(runner, f
     assert (report["frames"], report["problems"], report["portrait"]) == (6, 3, 1)
 
 
-def test_a_run_that_was_killed_goes_on_where_it_was(runner, folder, tmp_path, monkeypatch):
+def test_a_run_that_was_killed_goes_on_where_it_was(runner, folder, tmp_path, monkeypatch, caplog):
     output = tmp_path / "out.csv"
     stream.run(folder, runner, output)
     whole = output.read_text()
@@ -104,7 +105,10 @@ def test_a_run_that_was_killed_goes_on_where_it_was(runner, folder, tmp_path, mo
     again = stream.read(output)
     assert again["frame"].tolist() == [f"s{i // 3}/{i}.jpg" for i in range(6)]
     assert output.read_text().startswith("".join(lines[:4]))
-    assert stream.run(folder, runner, output)["frames"] == 0
+    assert stream.run(folder, runner, output)["frames"] == 0 and not caplog.text
+    (folder / "top.jpg").write_bytes(jpeg(frame(7)))
+    assert [one.name for one in stream.frames_of(folder)] == ["top.jpg"]
+    assert "so those of its subfolders are not taken" in caplog.text
     named = [stream.Frame(f"s1/{i}.jpg", None, folder / "s1" / f"{i}.jpg") for i in (3, 4)]
     assert stream.run(named, runner, output)["frames"] == 0
     assert stream.run([frame(3)], runner, output)["frames"] == 1  # an array has a number, not a name
@@ -121,6 +125,9 @@ def test_decisions_of_another_alpha_model_or_program_are_not_added_to(runner, fo
     with pytest.raises(ReefcoreError, match=r"holds decisions of alpha 0.3; name another file"):
         stream.run(folder, runner, output)
     runner.alpha = 0.3
+    shutil.copytree(folder, tmp_path / "dive 2")  # frames of the same names
+    with pytest.raises(ReefcoreError, match=rf"holds decisions of frames {folder}; name another file"):
+        stream.run(tmp_path / "dive 2", runner, output)
     runner.path.write_text("other weights")
     with pytest.raises(ReefcoreError, match="holds decisions of another model"):
         stream.run(folder, runner, output)
@@ -219,6 +226,17 @@ def test_a_damaged_video_loses_frames_and_goes_on(video, runner, tmp_path):
     video.write_bytes(data)
     report = stream.run(video, runner, tmp_path / "out.csv")
     assert report["frames"] >= 5 and report["frames"] - report["problems"] >= 4
+
+
+def test_a_picture_that_a_decoder_painted_over_is_not_decided_on(video, runner, tmp_path):
+    data = bytearray(video.read_bytes())
+    start = [i for i in range(len(data) - 4) if data[i : i + 4] == b"\0\0\1\xb6"][2]
+    data[start + 300 : start + 400] = b"\x5a" * 100
+    video.write_bytes(data)
+    stream.run(video, runner, tmp_path / "out.csv")
+    table = stream.read(tmp_path / "out.csv")
+    assert table["problem"].tolist() == ["", "", "this frame of the video is damaged", "", "", ""]
+    assert table["deploy"].isna().tolist() == [False, False, True, False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,8 @@ def test_a_csv_track_in_usual_spellings(tmp_path, head):
     with pytest.raises(ReefcoreError, match=r"t\.csv: the time .* does not say of which time zone"):
         tracks.read_track(path)
     assert tracks.read_track(path, "Australia/Brisbane")["time"][0] == pd.Timestamp("2024-02-04 23:00:01", tz="UTC")
+    path.write_text("time_utc,lat,lon\n2024-02-05 09:00:01,-19.1,149.1\n")  # the zone given is then the camera's
+    assert tracks.read_track(path, "+10:00")["time"][0] == pd.Timestamp("2024-02-05 09:00:01", tz="UTC")
     path.write_text("when,latitude,longitude\n1,2,3\n")
     with pytest.raises(ReefcoreError, match=r"no column for time \(it has when, latitude, longitude\)"):
         tracks.read_track(path)

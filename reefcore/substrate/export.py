@@ -49,8 +49,9 @@ class Decision(nn.Module):
     def __init__(self, fitted: Fitted):
         super().__init__()
         if tuple(fitted.classes) != SUBSTRATES:
+            known = ", ".join(fitted.classes[:5]) + (" and others" if len(fitted.classes) > 5 else "")
             raise ReefcoreError(
-                f"this model knows {', '.join(fitted.classes)}, and a decision is made of {', '.join(SUBSTRATES)}",
+                f"this model knows {known}, and a decision is made of {', '.join(SUBSTRATES)}",
                 do="give a classifier of patches, such as `reefcore substrate train` makes",
             )
         self.learner = fitted.learner.eval()
@@ -95,8 +96,7 @@ def write(fitted: Fitted, path: str | Path, alpha: float | None = None) -> Path:
         Where alpha lies outside [0, 1], the classes are not the substrates, or the extra ``realtime`` is missing.
     """
     onnx = stream.needs("onnx")
-    if Path(path).suffix != ".onnx":
-        raise ReefcoreError("an exported model is an ONNX file", path, "end its name in .onnx")
+    _check_name(path)
     about = stream.about_of(fitted, alpha)
     example, parts = torch.zeros((2, about["side"], about["side"], 3), dtype=torch.uint8), io.BytesIO()
     with _quiet():
@@ -162,10 +162,11 @@ def quantise(path: str | Path, output: str | Path, patches: np.ndarray) -> Path:
     Raises
     ------
     ReefcoreError
-        Where there is no patch, or the extra ``realtime`` is missing.
+        Where there is no patch, `output` does not end in ``.onnx``, or the extra ``realtime`` is missing.
     """
     onnx = stream.needs("onnx")
     stream.needs("onnxruntime")
+    _check_name(output)
     from onnxruntime import quantization
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -225,6 +226,11 @@ def _outside(graph) -> list[str]:
     first = next(i for i, node in enumerate(nodes) if node.op_type == "Conv")
     last = max(i for i, node in enumerate(nodes) if node.op_type in ("Gemm", "MatMul"))
     return [node.name for node in (*nodes[:first], *nodes[last + 1 :])]
+
+
+def _check_name(path: str | Path) -> None:
+    if Path(path).suffix != ".onnx":
+        raise ReefcoreError("an exported model is an ONNX file", path, "end its name in .onnx")
 
 
 def _save(onnx, model, path: str | Path, known: dict) -> Path:

@@ -87,6 +87,9 @@ def read_table(path: str | Path) -> pd.DataFrame:
         raise ReefcoreError(f"this is no table ({' '.join(str(error).split())})", path, "give CSV or Parquet") from None
     if missing := [name for name in ("observer", "frame", "label") if name not in table]:
         raise ReefcoreError(f"the table lacks {', '.join(missing)}", path, "name its columns observer, frame and label")
+    if (lost := table[["observer", "frame"]].isna().any(axis=1)).any():
+        said = "this row lacks its observer or its frame"
+        raise ReefcoreError(said, f"{path}:{lost.argmax() + 2}", "correct the line")
     table = table.assign(order=table["order"].fillna("unknown") if "order" in table else "unknown")
     if "position" in table:
         table = table.assign(position=pd.to_numeric(table["position"], errors="coerce").astype("Int64"))
@@ -255,8 +258,17 @@ def _spans(drawn: dict[str, np.ndarray]) -> dict[str, tuple[float, float, float]
 def pairs(
     wide: pd.DataFrame, chosen: list[tuple[str, str]] | None = None, groups=None, n: int = 1000, seed: int = 0
 ) -> pd.DataFrame:
-    """Compare columns of answers two by two: the ``values`` of `agreement` as a table; by default all pairs."""
+    """Compare columns of answers two by two: the ``values`` of `agreement` as a table; by default all pairs.
+
+    Raises
+    ------
+    ReefcoreError
+        As `agreement`, or where there is no pair.
+    """
     chosen = list(combinations(wide, 2)) if chosen is None else chosen
+    if not chosen:
+        said = f"there are answers of {wide.columns[0]} only" if wide.shape[1] else "there is no answer"
+        raise ReefcoreError(f"{said}: nothing to compare", do="give the answers of two observers or more")
     return pd.DataFrame([agreement(wide, *pair, groups, n, seed).values for pair in chosen])
 
 

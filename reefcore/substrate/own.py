@@ -11,7 +11,9 @@ import pandas as pd
 from reefcore import images
 from reefcore.errors import ReefcoreError
 from reefcore.substrate import stream, tracks
-from reefcore.tables import SUBSTRATES
+from reefcore.tables import GRID, SUBSTRATES
+
+DECISIONS = ("Deploy", "No-Deploy")  # of a whole frame
 
 
 def sequences(frames: pd.Series, rule: str = "") -> pd.Series:
@@ -29,7 +31,7 @@ def sequences(frames: pd.Series, rule: str = "") -> pd.Series:
         Where the rule is none, or finds nothing in a name.
     """
     if not rule:
-        return frames.str.rpartition("/")[0]
+        return frames.str.replace(r"/?[^/]*$", "", regex=True)
     try:
         found = frames.str.extract(rule if "(" in rule else f"({rule})")[0]
     except re.error as error:
@@ -62,18 +64,26 @@ def read_labels(path: str | Path, rule: str = "") -> tuple[pd.DataFrame, pd.Data
     ReefcoreError
         Where the file cannot be read, a column is missing, or a value is not what it must be: with its line.
     """
+    if not Path(path).is_file():
+        raise ReefcoreError("there is no such file of labels", path, "check the path")
     try:
         table = pd.read_csv(path, dtype="str", encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise ReefcoreError(f"these labels cannot be read ({' '.join(str(error).split())})", path) from None
     if missing := [name for name in ("frame", "row", "column", "label") if name not in table]:
         raise ReefcoreError(f"the table lacks {', '.join(missing)}", path, "name its columns frame, row, column, label")
+    if table.empty:
+        raise ReefcoreError("there is no label in this table", path, "give a line per labelled patch")
     place = table[["row", "column"]].apply(pd.to_numeric, errors="coerce")
+    decisions = table["decision"].dropna() if "decision" in table else table["label"].iloc[:0]
+    beyond = f"rows are numbered 0 to {GRID[0] - 1} from the top, columns 0 to {GRID[1] - 1} from the left"
     for wrong, what in (
         (table["frame"].isna(), "the frame is missing"),
         ((place.isna() | (place < 0) | (place % 1 != 0)).any(axis=1), "row and column are whole numbers from 0"),
+        ((place >= list(GRID)).any(axis=1), beyond),
         (~table["label"].isin(SUBSTRATES), f"a label is one of {', '.join(SUBSTRATES)}"),
-        (table.duplicated(["frame", "row", "column"]), "this patch has a label already"),
+        (~decisions.isin(DECISIONS).reindex(table.index, fill_value=True), f"a decision is {' or '.join(DECISIONS)}"),
+        (table[["frame"]].join(place).duplicated(), "this patch has a label already"),
     ):
         if wrong.any():
             raise ReefcoreError(what, f"{path}:{wrong.argmax() + 2}", "correct the line")
@@ -111,6 +121,11 @@ def located(
     -------
     DataFrame
         See `reefcore.substrate.tracks.deployment`; without decisions it has no ``deploy`` and ``since``.
+
+    Raises
+    ------
+    ReefcoreError
+        As the readers do, or where the decisions are of other frames.
     """
     frames = tracks.positions(photos, timezone)
     frames = frames.assign(sequence=sequences(frames["frame"]).replace("", Path(photos).resolve().name))
@@ -120,6 +135,8 @@ def located(
     if decisions is None:
         return tracks.deployment(frames.assign(deploy=False)).drop(columns=["deploy", "since"])
     made = stream.read(decisions)
+    if not frames["frame"].isin(made["frame"]).any():
+        raise ReefcoreError(f"no frame of {photos} is in this file", decisions, "give the folder that it is of")
     return tracks.deployment(frames, made.loc[made["deploy"].notna(), ["frame", "ratio", "coral", "deploy"]])
 
 
@@ -157,15 +174,19 @@ def train(
     Returns
     -------
     dict
-        ``output``, ``patches`` (labelled and used), ``skipped`` (frames that cannot be used), ``sequences`` and
-        ``frames`` (numbers by part: train, val, test), ``alpha`` (None without decisions on validation frames) and,
-        of the test part, ``macro_f1`` and ``accuracy``.
+        ``output``, ``patches`` (labelled, of frames that can be used), ``skipped`` (frames that cannot be),
+        ``sequences`` and ``frames`` (numbers by part: train, val, test), ``alpha`` (None without decisions on
+        validation frames) and, of the test part, ``macro_f1`` and ``accuracy``.
     """
     from reefcore import substrate
     from reefcore.substrate import training
 
     if Path(output).suffix != ".safetensors":
         raise ReefcoreError("a checkpoint is a safetensors file", output, "end its name in .safetensors")
+    if threads < 1:
+        raise ReefcoreError(f"a network cannot be trained on {threads} threads", do="give 1 or more")
+    if not Path(photos).is_dir():
+        raise ReefcoreError("this is not a folder", photos, "give the folder that holds the frames")
     frames, marks = read_labels(labels, rule)
     chosen, splits = training.recipe(recipe, size), training.split(frames, marks, seed)
     pixels, places, skipped = training.cut(photos, frames["frame"].tolist(), chosen.input_size)
@@ -175,6 +196,7 @@ def train(
     made.fitted.save(output)
     test = made.predictions[made.predictions["part"] == "test"]
     by_part = frames.merge(splits, on="frame").groupby("part")[["sequence", "frame"]].nunique()
-    found = {"output": str(output), "patches": len(marks), "skipped": len(skipped), "alpha": made.fitted.about["alpha"]}
+    found = {"output": str(output), "patches": len(marks.merge(places)), "skipped": len(skipped)}
     found |= {"sequences": by_part["sequence"].to_dict(), "frames": by_part["frame"].to_dict()}
+    found |= {"alpha": made.fitted.about["alpha"]}
     return found | substrate.score(test["y_true"], test["y_pred"])

@@ -136,8 +136,8 @@ class Runner:
             raise ReefcoreError("this model has no operating point", self.path, "give alpha, such as 0.5")
         self.alpha = float(self.about["alpha"] if alpha is None else alpha)
         substrate.least(self.alpha)
-        # The first answer takes longer than others: memory is laid out.
-        self.answer(np.zeros((self.rows * self.columns, self.side, self.side, 3), np.uint8))
+        # The first frame takes longer than others: packages are loaded, memory is laid out.
+        self.decide(np.zeros((self.rows, self.columns, 3), np.uint8))
 
     def _onnx(self, threads: int):
         onnxruntime = needs("onnxruntime")
@@ -229,6 +229,8 @@ def frames_of(source) -> Iterator[Frame]:
     path = Path(source)
     if path.is_dir():
         paths = [photo_path(path, *row, flat=True) for row in photos_in(path).itertuples(index=False)]
+        if paths[0].parent == path and any(file.suffix.lower() in ENDINGS for file in path.glob("*/*")):
+            logger.warning("%s holds photos itself, so those of its subfolders are not taken.", path)
         return (Frame(file.relative_to(path).as_posix(), None, file) for file in paths)
     if not path.is_file():
         do = "give a folder of photos, a video, an address, or - for standard input"
@@ -334,7 +336,10 @@ def _video(address: str) -> Iterator[Frame]:
                     number += 1
                     known = began is not None and began.tzinfo and picture.time is not None
                     when = began + timedelta(seconds=picture.time) if known else None
-                    yield Frame(f"{name}#{number:06d}", when, picture.to_ndarray(format="rgb24"))
+                    what = picture.to_ndarray(format="rgb24")
+                    if picture.is_corrupt:  # the decoder has painted over what was lost
+                        what = ReefcoreError("this frame of the video is damaged", address)
+                    yield Frame(f"{name}#{number:06d}", when, what)
 
     return frames()
 
@@ -357,7 +362,7 @@ def run(
     ``classes`` (a letter per patch, row by row: N No-Deploy, C Coral, D Deploy), ``ratio`` and ``coral`` (shares of
     patches), ``deploy`` (true, false), ``seconds`` (from when the frame was there to its decision) and ``problem``. A
     frame that cannot be decoded, that ends early or is smaller than the grid has a problem and no decision; one higher
-    than wide has both. What model, alpha and grid they are of is in ``<output>.json``.
+    than wide has both. What model, alpha, grid and source they are of is in ``<output>.json``.
 
     A run that was interrupted goes on: photos and frames of a video that are in the file are not done again, and a last
     line that is not whole is. Frames of pipes, cameras and live runs have no lasting names: they are added, with ``@``
@@ -386,7 +391,8 @@ def run(
     Raises
     ------
     ReefcoreError
-        As `frames_of` and `Runner` do, or where the output is of another model, alpha or grid, or of another program.
+        As `frames_of` and `Runner` do, or where the output is of another model, alpha, grid, folder or video, or of
+        another program.
     """
     kept = isinstance(source, str | Path) and str(source) != "-" and "://" not in str(source)
     if rate is not None and not (live and rate > 0):
@@ -395,7 +401,7 @@ def run(
         raise ReefcoreError("these frames do not come by themselves", source, "say at which rate a live run plays them")
     frames = frames_of(source)
     runner = model if isinstance(model, Runner) else Runner(model, alpha, threads)
-    done = _earlier(Path(output), runner)
+    done = _earlier(Path(output), runner, str(Path(source).resolve()) if kept else None)
 
     def left() -> Iterator[Frame]:
         for frame in frames:
@@ -551,11 +557,12 @@ def _columns(when, answer: Answer | None) -> list[str]:
     return [*times, "".join(LETTERS[answer.classes]), *shares, str(answer.deploy).lower()]
 
 
-def _earlier(output: Path, runner: Runner) -> set[str]:
+def _earlier(output: Path, runner: Runner, source: str | None) -> set[str]:
     """Prepare the file for more lines, and say which frames it has."""
     with open(runner.path, "rb") as file:
         model = hashlib.file_digest(file, "sha256").hexdigest()
     mine = {"model": model, "alpha": runner.alpha, "rows": runner.rows, "columns": runner.columns}
+    mine |= {"frames": source} if source else {}  # in another folder, a frame of the same name is another frame
     beside = output.with_name(f"{output.name}.json")
     if not output.exists() or not output.stat().st_size:
         write_json(mine | {key: runner.about[key] for key in ("run", "notice")}, beside)

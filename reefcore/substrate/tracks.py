@@ -250,7 +250,7 @@ def _csv(text: str, path: Path, timezone: str | None) -> pd.DataFrame:
     if missing := [name for name, column in found.items() if column is None]:
         said = f"the table has no column for {' and '.join(missing)} (it has {', '.join(map(str, raw.columns))})"
         raise ReefcoreError(said, path, "name them time, latitude and longitude")
-    zone = timezone or ("UTC" if "utc" in found["time"].lower() else None)
+    zone = "UTC" if "utc" in found["time"].lower() else timezone  # which may be that of the camera's clock
     table = raw[list(found.values())].set_axis(list(found), axis=1)
     return table.assign(time=utc(table["time"], zone, path))
 
