@@ -164,7 +164,7 @@ def cut(
         [(name, reason) for name, reason in zip(frames, found, strict=True) if reason], columns=["frame", "reason"]
     )
     if not kept:
-        first = f"; the first: {skipped['reason'].iat[0]}" if len(skipped) else ""
+        first = f"; the first, {skipped['frame'].iat[0]}: {skipped['reason'].iat[0]}" if len(skipped) else ""
         raise ReefcoreError(f"none of {len(frames)} frames can be used{first}", folder, "check the folder of frames")
     if len(skipped):
         left = (len(skipped), len(frames), *skipped.iloc[0])
