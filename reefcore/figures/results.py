@@ -101,7 +101,9 @@ def matrices(
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
     all_axes[0].invert_yaxis()
-    figure.colorbar(drawn, ax=all_axes, label=label, shrink=0.8)
+    bar = figure.colorbar(drawn, ax=all_axes, label=label, shrink=0.8)
+    if not any((panel.to_numpy(float) < 0).any() for panel in panels.values()):
+        bar.ax.set_ylim(0, limit)  # shares know no negative numbers
     return figure
 
 
