@@ -660,7 +660,6 @@ def _substrate_track(options) -> None:
         with atomic(Path(options.output) / "summary.csv") as temporary:
             summary.to_csv(temporary, index=False)
         print(summary.round(1).to_string(index=False))
-    if options.decisions:
         taken = len(images.photos_in(options.frames))
         print(f"{taken - len(points)} of {taken} frames have no decision, and are left out", file=sys.stderr)
     print(f"{len(lost)} of {len(points)} frames have no position", file=sys.stderr)

@@ -1,4 +1,7 @@
-"""Square crops around annotated points, cut as CoralNet's pyspacer cuts them, and how a model reads them."""
+"""Square crops around annotated points, cut as CoralNet's pyspacer cuts them, and how a model reads them.
+
+A frame that is not annotated at points is laid out in the cells of a grid instead (`cells`, `crops`).
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,64 @@ from tqdm import tqdm
 
 from reefcore.errors import ReefcoreError
 from reefcore.images import decode, open_image, photo_path
+from reefcore.tables import GRID
 
-__all__ = ["ArrayPatches", "crop", "cut", "open_image", "resized", "statistics"]
+__all__ = ["ArrayPatches", "cells", "crop", "crops", "cut", "open_image", "resized", "statistics"]
 
 logger = logging.getLogger(__name__)
+
+
+def cells(height: int, width: int, rows: int = GRID[0], columns: int = GRID[1]) -> np.ndarray:
+    """Divide a frame into near-equal cells, as ``numpy.array_split`` does: every pixel lies in exactly one.
+
+    Parameters
+    ----------
+    height, width : int
+        Of the frame, in pixels; in this order.
+    rows, columns : int
+        Of the grid, at least 1.
+
+    Returns
+    -------
+    ndarray of int64, shape (rows * columns, 4)
+        Top, left, bottom and right of each cell in pixels, bottom and right excluded; row by row from the top left.
+
+    Raises
+    ------
+    ReefcoreError
+        Where the frame has fewer pixels than the grid has rows or columns.
+    """
+    if rows < 1 or columns < 1:
+        raise ReefcoreError(f"a grid of {rows} x {columns} has no cell", do="ask for at least one row and one column")
+    if height < rows or width < columns:
+        raise ReefcoreError(
+            f"a frame {width} pixels wide and {height} high is smaller than the grid of {columns} columns and "
+            f"{rows} rows",
+            do="give frames as the camera takes them, no thumbnails",
+        )
+    down, right = (
+        np.arange(n + 1) * (size // n) + np.minimum(np.arange(n + 1), size % n)
+        for size, n in ((height, rows), (width, columns))
+    )
+    row, column = (place.ravel() for place in np.indices((rows, columns)))
+    return np.stack([down[row], right[column], down[row + 1], right[column + 1]], axis=1)
+
+
+def crops(height: int, width: int, rows: int = GRID[0], columns: int = GRID[1]) -> np.ndarray:
+    """Give the crop in the middle of each cell: floor(height / rows) x floor(width / columns) pixels, all alike.
+
+    A cell is at most one pixel larger than its crop; of an odd pixel, the last row or column is left out.
+
+    Returns
+    -------
+    ndarray of int64, shape (rows * columns, 4)
+        See `cells`, also for parameters and errors.
+    """
+    inside = cells(height, width, rows, columns)
+    size = np.array([height // rows, width // columns])
+    inside[:, :2] += (inside[:, 2:] - inside[:, :2] - size) // 2
+    inside[:, 2:] = inside[:, :2] + size
+    return inside
 
 
 def crop(image: np.ndarray, row: int, column: int, size: int) -> np.ndarray:

@@ -25,6 +25,7 @@ from scipy import ndimage
 from reefcore import geography
 from reefcore.files import atomic, share, write_parquet
 from reefcore.parallel import pool
+from reefcore.patches import crops
 from reefcore.sample import check, photos, survey, taxa
 from reefcore.sample.water import Water
 from reefcore.tables import GRID, SUBSTRATES
@@ -215,7 +216,7 @@ def _exif(time: pd.Timestamp, position: tuple | None) -> Image.Exif:
 
 
 def cover(substrate: np.ndarray) -> np.ndarray:
-    """Measure the substrates in each cell of a frame, in the centred crop of floor(height/rows) x floor(width/columns).
+    """Measure the substrates in each cell of a frame, in its centred crop (`reefcore.patches.crops`).
 
     Parameters
     ----------
@@ -227,13 +228,10 @@ def cover(substrate: np.ndarray) -> np.ndarray:
     ndarray of shape (rows, columns, 3)
         Share of each substrate.
     """
-    (rows, columns), shares = GRID, np.empty((*GRID, len(SUBSTRATES)))
-    tall, wide = substrate.shape[0] // rows, substrate.shape[1] // columns
-    for r, band in enumerate(np.array_split(substrate, rows, 0)):
-        for c, cell in enumerate(np.array_split(band, columns, 1)):
-            top, left = (cell.shape[0] - tall) // 2, (cell.shape[1] - wide) // 2
-            crop = cell[top : top + tall, left : left + wide]
-            shares[r, c] = np.bincount(crop.ravel(), minlength=len(SUBSTRATES)) / crop.size
+    shares = np.empty((*GRID, len(SUBSTRATES)))
+    for place, (top, left, bottom, right) in zip(np.ndindex(*GRID), crops(*substrate.shape), strict=True):
+        crop = substrate[top:bottom, left:right]
+        shares[place] = np.bincount(crop.ravel(), minlength=len(SUBSTRATES)) / crop.size
     return shares
 
 

@@ -22,6 +22,7 @@ __all__ = ["decide", "least", "per_class", "score"]
 logger = logging.getLogger(__name__)
 
 CARD = ("Deploy", "No-Deploy", "Coral")  # the card's order: a sum of three fractions depends on it in its last digit
+PLACE = ["frame", "row", "column"]  # what a patch is known by
 OTHER = len(SUBSTRATES)  # code of every label that is no substrate
 
 
@@ -84,14 +85,14 @@ def per_class(y_true, y_pred, frames, n: int = 1000, seed: int = 0, level: float
     ReefcoreError
         As `score`, or where frames do not go with the patches, or `n` or `level` is out of its range.
     """
-    cells = confusion_cells(*coded(y_true, y_pred))
-    found = described(metrics.drawn_sums(cells.reshape(len(cells), -1), frames, n, seed))
+    found = resampled(y_true, y_pred, frames, n, seed)
     low, high = metrics.interval(found.iloc[1:], level)
     table = pd.DataFrame({"value": found.iloc[0], "ci_low": low, "ci_high": high}).rename_axis(["class", "metric"])
     if pd.Series(frames).nunique() < 2:
         table[["ci_low", "ci_high"]] = np.nan
-    support = dict(zip(SUBSTRATES, cells.sum(axis=(0, 2)).astype(int), strict=False))
-    return table.reset_index().assign(support=lambda rows: rows["class"].map(support | {"all": len(cells)}))
+    truth = list(y_true)
+    support = {name: truth.count(name) for name in SUBSTRATES} | {"all": len(truth)}
+    return table.reset_index().assign(support=lambda rows: rows["class"].map(support))
 
 
 def decide(patch_classes, alpha: float):
@@ -177,6 +178,12 @@ def confusion_cells(true: np.ndarray, pred: np.ndarray) -> np.ndarray:
     cells = np.zeros((len(true), OTHER + 1, OTHER + 1))
     cells[np.arange(len(true)), true, pred] = 1
     return cells
+
+
+def resampled(y_true, y_pred, frames, n: int, seed: int) -> pd.DataFrame:
+    """Give the metrics of `per_class` as they are, in the first row, and in each of `n` draws of whole frames."""
+    cells = confusion_cells(*coded(y_true, y_pred))
+    return described(metrics.drawn_sums(cells.reshape(len(cells), -1), frames, n, seed))
 
 
 def described(sums: np.ndarray) -> pd.DataFrame:

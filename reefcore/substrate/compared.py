@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from reefcore import metrics, substrate
-
-PLACE = ["frame", "row", "column"]
+from reefcore.substrate import PLACE
 
 
 def flattery(by_sequence: pd.DataFrame, by_patch: pd.DataFrame, n: int = 1000, seed: int = 0) -> pd.DataFrame:
@@ -62,9 +61,8 @@ def difference(
     """
     draws = []
     for at, told in enumerate((first, second)):
-        cells = substrate.confusion_cells(*substrate.coded(told["y_true"], told["y_pred"]))
-        sums = metrics.drawn_sums(cells.reshape(len(told), -1), told["frame"], n, seed if paired else seed + at)
-        draws.append(substrate.described(sums)["all"][["macro_f1", "accuracy"]])
+        of = told["y_true"], told["y_pred"], told["frame"], n, seed if paired else seed + at
+        draws.append(substrate.resampled(*of)["all"][["macro_f1", "accuracy"]])
     gap = draws[1] - draws[0]
     low, high = metrics.interval(gap.iloc[1:], 0.95)
     values = {"first": draws[0].iloc[0], "second": draws[1].iloc[0], "difference": gap.iloc[0]}

@@ -13,60 +13,10 @@ from PIL import Image
 
 from reefcore.errors import ReefcoreError
 from reefcore.images import decode, image_size
+from reefcore.patches import cells, crops
 from reefcore.tables import GRID
 
-
-def cells(height: int, width: int, rows: int = GRID[0], columns: int = GRID[1]) -> np.ndarray:
-    """Divide a frame into near-equal cells, as ``numpy.array_split`` does: every pixel lies in exactly one.
-
-    Parameters
-    ----------
-    height, width : int
-        Of the frame, in pixels; in this order.
-    rows, columns : int
-        Of the grid, at least 1.
-
-    Returns
-    -------
-    ndarray of int64, shape (rows * columns, 4)
-        Top, left, bottom and right of each cell in pixels, bottom and right excluded; row by row from the top left.
-
-    Raises
-    ------
-    ReefcoreError
-        Where the frame has fewer pixels than the grid has rows or columns.
-    """
-    if rows < 1 or columns < 1:
-        raise ReefcoreError(f"a grid of {rows} x {columns} has no cell", do="ask for at least one row and one column")
-    if height < rows or width < columns:
-        raise ReefcoreError(
-            f"a frame {width} pixels wide and {height} high is smaller than the grid of {columns} columns and "
-            f"{rows} rows",
-            do="give frames as the camera takes them, no thumbnails",
-        )
-    down, right = (
-        np.arange(n + 1) * (size // n) + np.minimum(np.arange(n + 1), size % n)
-        for size, n in ((height, rows), (width, columns))
-    )
-    row, column = (place.ravel() for place in np.indices((rows, columns)))
-    return np.stack([down[row], right[column], down[row + 1], right[column + 1]], axis=1)
-
-
-def crops(height: int, width: int, rows: int = GRID[0], columns: int = GRID[1]) -> np.ndarray:
-    """Give the crop in the middle of each cell: floor(height / rows) x floor(width / columns) pixels, all alike.
-
-    A cell is at most one pixel larger than its crop; of an odd pixel, the last row or column is left out.
-
-    Returns
-    -------
-    ndarray of int64, shape (rows * columns, 4)
-        See `cells`, also for parameters and errors.
-    """
-    inside = cells(height, width, rows, columns)
-    size = np.array([height // rows, width // columns])
-    inside[:, :2] += (inside[:, 2:] - inside[:, :2] - size) // 2
-    inside[:, 2:] = inside[:, :2] + size
-    return inside
+__all__ = ["cells", "crops", "cut", "decoded", "patches", "portrait", "read"]
 
 
 def patches(

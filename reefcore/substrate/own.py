@@ -11,9 +11,8 @@ import pandas as pd
 from reefcore import images
 from reefcore.errors import ReefcoreError
 from reefcore.substrate import stream, tracks
+from reefcore.substrate.observers import LABELS
 from reefcore.tables import GRID, SUBSTRATES
-
-DECISIONS = ("Deploy", "No-Deploy")  # of a whole frame
 
 
 def sequences(frames: pd.Series, rule: str = "") -> pd.Series:
@@ -82,7 +81,7 @@ def read_labels(path: str | Path, rule: str = "") -> tuple[pd.DataFrame, pd.Data
         ((place.isna() | (place < 0) | (place % 1 != 0)).any(axis=1), "row and column are whole numbers from 0"),
         ((place >= list(GRID)).any(axis=1), beyond),
         (~table["label"].isin(SUBSTRATES), f"a label is one of {', '.join(SUBSTRATES)}"),
-        (~decisions.isin(DECISIONS).reindex(table.index, fill_value=True), f"a decision is {' or '.join(DECISIONS)}"),
+        (~decisions.isin(LABELS).reindex(table.index, fill_value=True), f"a decision is {' or '.join(LABELS)}"),
         (table[["frame"]].join(place).duplicated(), "this patch has a label already"),
     ):
         if wrong.any():

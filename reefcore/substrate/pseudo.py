@@ -17,12 +17,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from reefcore import few_shot, metrics, multimodal, substrate
+from reefcore import few_shot, multimodal, substrate
 from reefcore.errors import ReefcoreError
 from reefcore.files import check_keys, read_settings, share
+from reefcore.substrate import PLACE
 from reefcore.tables import SCORE, SUBSTRATES
 
-KEY = ["frame", "row", "column"]
 EXPERT = "expert"
 #: Of a question, where nobody says otherwise.
 SETTINGS = {"max_tokens": 16, "temperature": 0.0, "side": 224, "instruction": "chat_substrate"}
@@ -95,7 +95,7 @@ def zero_shot(encoder, patches: np.ndarray, points: pd.DataFrame, prompts: pd.Da
     found = pd.DataFrame(vision_language.classify(encoder.images(patches), texts, encoder.scale))
     by_word = found.T.groupby(prompts["word"].to_numpy()).sum().T
     by_class = found.T.groupby(prompts["substrate"].to_numpy()).sum().T[list(SUBSTRATES)]
-    table = points[KEY].reset_index(drop=True).assign(label=by_class.idxmax(axis=1).astype("str"))
+    table = points[PLACE].reset_index(drop=True).assign(label=by_class.idxmax(axis=1).astype("str"))
     return table.join(by_class.add_prefix(SCORE).astype("float32")).assign(word=by_word.idxmax(axis=1).astype("str"))
 
 
@@ -141,13 +141,13 @@ def ask(
     """
     lines = pd.DataFrame(_read("substrate")[1].items(), columns=["taxon", "text"]).assign(set="substrate")
     recipe = SimpleNamespace(name="pseudo", settings=SETTINGS | dict(settings or {}))
-    ids = points[KEY].astype("str").agg(" ".join, axis=1)
+    ids = points[PLACE].astype("str").agg(" ".join, axis=1)
     asked = pd.DataFrame({"annotation_id": ids, "label": "unknown", "test": "substrate"})  # the truth plays no part
     table, counts = multimodal.ask(
         recipe, client, patches, asked, SUBSTRATES, "substrate", answers_file, lines, seed, budget=budget, **options
     )
     said = table[["y_pred", "reason", "answer"]].rename(columns={"y_pred": "label"})
-    return points[KEY].reset_index(drop=True).join(said), counts
+    return points[PLACE].reset_index(drop=True).join(said), counts
 
 
 def whole_frames(points: pd.DataFrame, most: int, seed: int = 0) -> pd.DataFrame:
@@ -244,8 +244,7 @@ def compare(
     rows = []
 
     def keep(route: str, how: str, answers, repeat: int = 0, taught: pd.Index | None = None) -> None:
-        cells = substrate.confusion_cells(*substrate.coded(truth, answers)).reshape(len(truth), -1)
-        marks = substrate.described(metrics.drawn_sums(cells, tested, n, seed))["all"]
+        marks = substrate.resampled(truth, answers, tested, n, seed)["all"]
         of = {"frames": points.loc[taught, "frame"].nunique(), "labels": len(taught)} if taught is not None else {}
         row = {"route": route, "how": how, "repeat": repeat, "frames": 0, "labels": 0} | of
         row |= marks.iloc[0][["macro_f1", "accuracy"]].to_dict()
@@ -263,7 +262,7 @@ def compare(
             keep(EXPERT, "taught", teach(taught, expert[taught]), repeat, taught)
         keep(EXPERT, "taught", everything, repeat, train)  # the same in every repeat
     for route, found in labels.groupby("route", sort=False):
-        said = points[KEY].merge(found[[*KEY, "y_pred"]], "left", KEY)["y_pred"]
+        said = points[PLACE].merge(found[[*PLACE, "y_pred"]], "left", PLACE)["y_pred"]
         valid = train[said[train].isin(SUBSTRATES)]
         if len(valid):
             keep(route, "taught", teach(valid, said[valid].to_numpy(object)), taught=valid)

@@ -20,7 +20,7 @@ from reefcore.errors import ReefcoreError
 from reefcore.images import image_size
 from reefcore.patches import ArrayPatches
 from reefcore.recipes import Recipe
-from reefcore.substrate import decision, grid
+from reefcore.substrate import PLACE, decision, grid
 from reefcore.tables import GRID, PARTS, SCORE, SUBSTRATES
 from reefcore.training import Memory, Run, capped, facts, generator
 
@@ -29,7 +29,6 @@ logger = logging.getLogger(__name__)
 FRAME = ("No-Deploy", "Deploy")  # the classes of a whole frame, the authors' codes 0 and 1
 SHARES = (0.6, 0.2, 0.2)  # of the frames, for training, validation and testing
 DRAWS = 2000  # of sequences into parts, of which the most even is taken
-PLACE = ["frame", "row", "column"]
 
 
 def recipe(name: str | Path, size: str = "sample", changes: dict | None = None) -> Recipe:

@@ -15,6 +15,7 @@ from reefcore.files import check_keys, read_parquet, share, write_parquet
 from reefcore.profiles import Profile
 from reefcore.recipes import zero_shot
 from reefcore.recipes.zero_shot import ZeroShot
+from reefcore.substrate import PLACE
 from reefcore.workflow import experiments, keys
 from reefcore.workflow.steps import Step
 
@@ -64,9 +65,9 @@ def routes(profile: Profile) -> pd.DataFrame:
 
 def _points(folder: Path) -> pd.DataFrame:
     """Give the training and test patches that an expert labelled, with ``part`` and ``place`` in the array."""
-    places = read_parquet(folder / "frame_patches.parquet")[["frame", "row", "column"]]
+    places = read_parquet(folder / "frame_patches.parquet")[PLACE]
     labels = read_parquet(folder / "patch_labels.parquet")
-    points = places.assign(place=np.arange(len(places))).merge(labels, on=["frame", "row", "column"])
+    points = places.assign(place=np.arange(len(places))).merge(labels, on=PLACE)
     points = points.merge(read_parquet(folder / "substrate_splits.parquet")[["frame", "part"]], on="frame")
     return points[points["part"] != "val"].reset_index(drop=True)
 
