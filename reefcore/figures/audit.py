@@ -1,0 +1,57 @@
+"""Figures of the audit: what printed averages allow, and how far a printed share lies from the nearest whole count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from reefcore.figures.style import BLUE, GREY, MARKERS, ORANGE, RED, canvas
+
+
+def allowed_f1(table: pd.DataFrame) -> Figure:
+    """Draw printed macro F1 against the largest that the printed macro precision and macro recall allow.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``name``, ``limit`` (the mean of the two averages) and ``macro_f1``, all percent.
+    """
+    figure, (axes,) = canvas(6, 5)
+    above = table["macro_f1"] > table["limit"]
+    ends = [table[["limit", "macro_f1"]].min(axis=None) - 3, table[["limit", "macro_f1"]].max(axis=None) + 3]
+    axes.plot(ends, ends, color=GREY, lw=1, label="the mean of the two: no macro F1 lies above")
+    for part, marker, colour, text in ((~above, MARKERS[0], BLUE, "as printed"), (above, MARKERS[2], RED, "above")):
+        axes.plot(table["limit"][part], table["macro_f1"][part], marker, color=colour, ms=5, ls="", label=text)
+    for row in table[above].itertuples():
+        axes.annotate(row.name, (row.limit, row.macro_f1), (-6, 6), textcoords="offset points", ha="right", fontsize=8)
+    axes.set(xlabel="mean of printed macro precision and macro recall (%)", ylabel="printed macro F1 (%)")
+    axes.set(xlim=ends, ylim=ends, aspect="equal")
+    axes.legend(loc="lower right", fontsize=8)
+    return figure
+
+
+def grains(table: pd.DataFrame) -> Figure:
+    """Draw how far printed shares lie from the nearest k / n, beside what rounding can explain.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``model``, ``setting``, ``value`` and ``step`` (its printed precision), both percent, and ``n``.
+    """
+    models, settings = list(dict.fromkeys(table["model"])), list(dict.fromkeys(table["setting"]))
+    figure, (axes,) = canvas(7, 1.2 + 0.32 * len(models))
+    counts = table["value"] * table["n"] / 100
+    offset = table["value"] - 100 * np.round(counts) / table["n"]
+    half, grain = table["step"].max() / 2, 100 / table["n"].min()
+    axes.axvspan(-half, half, color="#E6E6E6", lw=0, label="rounding explains it")
+    for number, (setting, colour) in enumerate(zip(settings, (BLUE, ORANGE, GREY), strict=False)):
+        part = table["setting"] == setting
+        y = table.loc[part, "model"].map(models.index) + 0.22 * (number - (len(settings) - 1) / 2)
+        axes.plot(offset[part], y, MARKERS[number], color=colour, ms=6, ls="", label=setting)
+    axes.axvline(0, color=GREY, lw=0.8, zorder=0)
+    axes.set(xlim=(-0.55 * grain, 0.55 * grain), ylim=(len(models) - 0.4, -0.6))
+    axes.set(yticks=range(len(models)), yticklabels=models, xlabel="printed value minus the nearest k / n (points)")
+    axes.grid(axis="y", color="#EEEEEE", lw=0.8)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8)
+    return figure
