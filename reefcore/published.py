@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from decimal import Decimal
 from functools import cache
 
 import pandas as pd
@@ -103,7 +104,10 @@ def _values(found: pd.DataFrame) -> pd.DataFrame:
     numbers = pd.to_numeric(found["text"], errors="coerce")
     number = numbers.notna()
     found["value"] = numbers.astype(float).astype(object).where(number, found["text"])
-    last = ("1e-" + found["text"].str.partition(".")[2].str.len().astype(str)).astype(float)
+    digits = [
+        Decimal(text).as_tuple().exponent if is_one else 0 for text, is_one in zip(found["text"], number, strict=True)
+    ]
+    last = pd.Series([float(f"1e{digit}") for digit in digits], index=found.index)
     found["step"] = pd.to_numeric(found["step"]).fillna(last).where(number)
     found["qualifier"] = found["qualifier"].replace("", pd.NA).fillna("exact")
     if "printed" not in found:
