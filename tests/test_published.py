@@ -6,11 +6,14 @@ import pytest
 from reefcore import comparison, published
 from reefcore.errors import ReefcoreError
 
+COLUMNS = ["place", "value", "unit", "step", "qualifier", "table", "row", "column", "section", "printed"]
+
 
 def test_tables_are_as_printed():
-    table = published.table(3)
-    cell = table[(table["row"] == "EfficientNet") & (table["column"] == "train_s1_test_s1")]["value"]
-    assert cell.tolist() == [78.36] and list(table.columns) == ["table", "row_number", "row", "column", "value"]
+    table = published.table(3).set_index("place")
+    cell = table.loc["3/DeiT/train_s2_test_s2"]
+    assert [cell["value"], cell["step"], cell["printed"], cell["unit"]] == [77.4, 0.01, "77.40", "percent"]
+    assert list(published.values().columns) == COLUMNS == list(published.table(13).columns)
     assert [len(published.table(number)) > 0 for number in range(1, 14)] == [True] * 13
     with pytest.raises(ReefcoreError, match="there is no published table 14"):
         published.table(14)
@@ -27,11 +30,19 @@ def test_results_are_in_fractions_in_the_order_of_the_table():
         published.results(5)
 
 
-def test_text_figures():
-    assert published.text("review/step2/agreement") == 92
+def test_one_function_gives_any_value():
+    assert published.value("review/step2/agreement") == 92 and published.value("2/Test-S2/annotations") == 23043
+    assert (
+        published.value("12/within-source/BioCLIP") == 10.33
+        and published.value("1/Eilat/annotation_type") == "Sparse points"
+    )
+    assert published.value("substrate/patch_accuracy") == 89.1 and published.value("two_heads/one head/genus") == 42.3
+    assert published.value("few_shot_later/Qwen3-VL-8B/ReefNet/few-shot/1") == 5.56
     assert published.texts("review/step1")["sources"] == 70
-    with pytest.raises(ReefcoreError, match="no figure of the text is called review"):
-        published.text("review")
+    with pytest.raises(ReefcoreError, match=r"no published number is called review; see reefcore.published.values"):
+        published.value("review")
+    with pytest.raises(ReefcoreError, match="3/Vit/train_s1_test_s1; choose from 3/ViT/train_s1_test_s1"):
+        published.value("3/Vit/train_s1_test_s1")
 
 
 def test_split_table_is_joined_by_part():
