@@ -198,9 +198,13 @@ def value(place: str) -> float | str:
 
 
 def texts(prefix: str) -> dict[str, float | str]:
-    """Return the published numbers whose places start with ``prefix/``, without it."""
-    start = prefix + "/"
-    return {place.removeprefix(start): value for place, value in _by_place().items() if place.startswith(start)}
+    """Return the published numbers whose places start with ``prefix/``, without it; what is said again is left out.
+
+    A number that the paper gives again is called as the number, followed by where: ``funnel/listed/3.1``.
+    """
+    start, all_ = prefix + "/", _by_place()
+    first = [place for place in all_ if place.startswith(start) and place.rpartition("/")[0] not in all_]
+    return {place.removeprefix(start): all_[place] for place in first}
 
 
 def cells() -> pd.DataFrame:
