@@ -24,8 +24,8 @@ def annotations(project):
 
 def test_sources_places_and_layouts(project, annotations):
     sources = project.table("sources")
-    assert len(sources) == published.text("dataset/sources") + 1
-    assert sources["ecoregion"].nunique() == published.text("dataset/ecoregions")
+    assert len(sources) == published.value("dataset/sources") + 1
+    assert sources["ecoregion"].nunique() == published.value("dataset/ecoregions")
     away = sources[sources["source"] != survey.SITE]
     assert away["layout"].value_counts().to_dict() == survey.LAYOUTS
     assert (sources["megapixels"].min(), away["megapixels"].median(), sources["megapixels"].max()) == (0.2, 12.0, 27.0)
@@ -47,7 +47,7 @@ def test_long_tail_and_criteria(project, annotations):
     corals = curation.drop_duplicates(curation.hard_corals(elsewhere))[0]
     criteria = curation.label_criteria(corals)
     kept = criteria[criteria["kept"]]
-    assert len(kept) == published.text("dataset/labels")
+    assert len(kept) == published.value("dataset/labels")
     assert kept["annotations"].max() >= 100 * kept["annotations"].min()
     assert kept.iloc[0]["label"] == "Porites"
 
@@ -72,8 +72,10 @@ def test_review_climbs_as_in_the_paper(project, annotations):
     summary = review.filter_summary(quality, reviews).set_index("stage")
     assert summary.at["all", "reviewed"] == pytest.approx(9000, rel=0.1)
     for stage in ("all", "step1", "step2"):
-        assert 100 * summary.at[stage, "agreement"] == pytest.approx(published.text(f"review/{stage}/agreement"), abs=4)
-    assert summary.at["step1", "labels"] == published.text("review/step1/labels")
+        assert 100 * summary.at[stage, "agreement"] == pytest.approx(
+            published.value(f"review/{stage}/agreement"), abs=4
+        )
+    assert summary.at["step1", "labels"] == published.value("review/step1/labels")
 
 
 def test_splits_leak_nothing(project, annotations):

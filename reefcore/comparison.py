@@ -8,7 +8,7 @@ import pandas as pd
 
 from reefcore import curation, geography, metrics, published, recipes
 from reefcore.predictions import run_parts
-from reefcore.published import COMMON_TEST, SETTINGS
+from reefcore.published import COMMON_TEST
 from reefcore.tables import among
 
 STAGES = {"all": "before review", "step1": "after step 1", "step2": "after step 2"}
@@ -62,7 +62,7 @@ def beside(metrics: pd.DataFrame, rows: dict[str, str], number: int = 3) -> pd.D
     table["setting"] = table["train"] + " / " + table["test"].replace(COMMON_TEST)
     table["difference"] = table["value"] - table["published"]
     order = {key: list(dict.fromkeys([*printed[key], *table[key]])).index for key in ("metric", "model")}
-    settings = {pair: i for i, pair in enumerate(SETTINGS.values())}
+    settings = {pair: i for i, pair in enumerate(published.settings())}
     pairs = pd.Series(list(zip(table["train"], table["test"], strict=True)), index=table.index, dtype=object)
     table = table.assign(order=pairs.map(settings), **{f"order_{key}": table[key].map(f) for key, f in order.items()})
     table = table.sort_values(["order_metric", "order", "order_model"], ignore_index=True)
@@ -184,7 +184,7 @@ def with_paper(rows: dict[str, tuple[str | float, float]]) -> pd.DataFrame:
     """
     table = pd.DataFrame(
         [
-            (name, published.text(paper) if isinstance(paper, str) else paper, here)
+            (name, published.value(paper) if isinstance(paper, str) else paper, here)
             for name, (paper, here) in rows.items()
         ],
         columns=["quantity", "published", "here"],
@@ -205,7 +205,7 @@ def largest_ecoregions(regions: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         See `with_paper`. Shares are percent of all annotations: counts of a sample are not meant to agree.
     """
-    paper, total = published.texts("places"), published.text("dataset/coral_annotations")
+    paper, total = published.texts("places"), published.value("dataset/coral_annotations")
     here = regions.set_index("ecoregion")
     names = list(dict.fromkeys(name.split("/")[0] for name in paper))
     rows = {}

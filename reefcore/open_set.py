@@ -185,7 +185,7 @@ def hold_out(
 
 def least_test(points: float) -> int:
     """Scale the paper's 100 test points of a class to a test set of so many points; at least 5."""
-    return max(5, round(published.text("open_set/least_test") * points / published.text("open_set/test_points")))
+    return max(5, round(published.value("open_set/least_test") * points / published.value("open_set/test_points")))
 
 
 def is_known(predictions: pd.DataFrame) -> pd.Series:

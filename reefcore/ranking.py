@@ -11,7 +11,7 @@ from scipy import stats
 
 from reefcore import classes, metrics, published
 from reefcore.predictions import run_parts
-from reefcore.published import COMMON_TEST, SETTINGS
+from reefcore.published import COMMON_TEST
 
 LEVEL = 0.05  # a p value under it counts as a difference, or as an agreement of two orders
 
@@ -316,7 +316,7 @@ def _agreement(pair: dict[str, float]) -> str:
 
 
 def _of_models(table: pd.DataFrame, _) -> list[tuple]:
-    s1, s2, s3, s4, w3, w4 = (table[f"{train} / {COMMON_TEST.get(test, test)}"] for train, test in SETTINGS.values())
+    s1, s2, s3, s4, w3, w4 = (table[f"{train} / {COMMON_TEST.get(test, test)}"] for train, test in published.settings())
     drops = pd.concat([s1 - s3, s2 - s4])
     deepest = s2 - pd.concat([s3, s4], axis=1).min(axis=1)
     within, across = _correlated(s1, s2), _correlated(s3, s4)
@@ -453,7 +453,7 @@ def conventions(predictions: pd.DataFrame, rows: dict[str, str]) -> pd.DataFrame
     """
     runs = dict(list(predictions.groupby("run_id", sort=False)))
     table = []
-    for (train, test), (recipe, model) in product(SETTINGS.values(), rows.items()):
+    for (train, test), (recipe, model) in product(published.settings(), rows.items()):
         run = f"{recipe}-{train}-{test}"
         if run not in runs:
             continue

@@ -22,7 +22,7 @@ def test_a_data_set_is_counted_with_its_site_but_for_sources_and_places(smoke):
 def test_a_figure_may_follow_from_published_ones():
     table = comparison.with_paper({"share": (100 * 0.5, 40), "sources": ("dataset/sources", 70)})
     assert table["published"].tolist() == [50, 76] and table["difference"].tolist() == [-10, -6]
-    with pytest.raises(Exception, match="no figure of the text is called nothing"):
+    with pytest.raises(Exception, match="no published number is called nothing"):
         comparison.with_paper({"x": ("nothing", 1)})
 
 
@@ -76,7 +76,7 @@ def test_a_row_the_paper_lacks_has_no_published_number():
 
 def test_every_row_run_is_said():
     names = comparison.rows_of(11)
-    everywhere = [f"{name}-{a}-{b}" for name in names for a, b in published.SETTINGS.values()]
+    everywhere = [f"{name}-{a}-{b}" for name in names for a, b in published.settings()]
     table = comparison.beside(scores(*((run, 0.5) for run in everywhere)), names, 11)
     assert comparison.not_run(table).startswith("Every row and setting")
 

@@ -12,7 +12,7 @@ def test_the_real_candidates_give_the_counts_of_the_paper():
     left = steps.set_index("rule")["sources"]
     assert left["listed"] == 125
     assert all(
-        left[rule] == published.text(f"funnel/{rule}") for rule in ("confirmed", "reviewed", "unique", "uncalibrated")
+        left[rule] == published.value(f"funnel/{rule}") for rule in ("confirmed", "reviewed", "unique", "uncalibrated")
     )
     assert len(dropped) == 40 and dropped["reason"].ne("").all() and dropped["source"].is_unique
     assert set(dropped.loc[dropped["rule"] == "uncalibrated", "source"].str.contains("Calibration")) == {True}

@@ -106,7 +106,7 @@ def test_held_out_are_common_enough_and_leave_most_points_known():
 
 
 def test_the_paper_s_hundred_points_scale_with_the_test_set():
-    assert open_set.least_test(published.text("open_set/test_points")) == 100
+    assert open_set.least_test(published.value("open_set/test_points")) == 100
     assert open_set.least_test(3404) == 10 and open_set.least_test(10) == 5
 
 

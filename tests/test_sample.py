@@ -41,8 +41,8 @@ def chosen(table):
 
 def test_sources_have_the_papers_numbers(table):
     away = table[table["source"] != survey.SITE]
-    assert len(away) == published.text("dataset/sources")
-    assert away["ecoregion"].nunique() == published.text("dataset/ecoregions")
+    assert len(away) == published.value("dataset/sources")
+    assert away["ecoregion"].nunique() == published.value("dataset/ecoregions")
     assert away["layout"].value_counts().to_dict() == survey.LAYOUTS
     assert table["source"].is_unique and table["source"].str.startswith("sample-").all()
     assert (~table["located"]).sum() == 1 and away["bad"].sum() == survey.BAD_SOURCES
@@ -116,7 +116,7 @@ def test_review_filters_follow_the_paper(simulated):
     quality, _ = review.filter_by_review(curated, reviews)
     summary = review.filter_summary(quality, reviews).set_index("stage")["agreement"]
     for stage, value in summary.items():
-        assert 100 * value == pytest.approx(published.text(f"review/{stage}/agreement"), abs=4)
+        assert 100 * value == pytest.approx(published.value(f"review/{stage}/agreement"), abs=4)
     verdicts = reviews.merge(curated, on="annotation_id").groupby(["source", "label"]).size()
     assert verdicts.max() == survey.PER_PAIR
 
