@@ -110,6 +110,10 @@ def test_lines_of_one_reason_are_one_finding_as_sure_as_the_surest():
     table.loc[1, "certainty"] = "impossible"
     findings, checked = statements.check(values(a=1, b=2, c=3, d=4), table)
     assert len(findings) == 1 and findings[0]["certainty"] == "impossible" and findings[0]["values"] == "1; 2; 3"
+    known = [{"rule": "twice", "where": "section 3.4"}, {"rule": "other", "where": "section 3.4; section 4"}]
+    again, checked = statements.check(values(a=1, b=2, c=3, d=4), table, known)
+    assert again == [] and "see the finding of twice" in checked[0]["remark"]
+    assert len(statements.check(values(a=1, b=2, c=3), table, known[1:])[0]) == 1
     assert "; section 3.4 (d)" not in checked[0]["where"] and checked[-1]["where"] == "section 3.4 (d)"
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import combinations
 from math import inf, log10
@@ -166,7 +166,8 @@ def _same(a: Term, b: Term) -> bool:
 def _said(term: Term) -> str:
     """Say where a term stands: with the words around it, or with what its parts make."""
     if [value.place for value in term.values] != [term.text]:
-        return term.name + (f" = {(term.low + term.high) / 2:,.10g}" if term.values else "")
+        total = f"{(term.low + term.high) / 2:,.2f}".removesuffix(".00")
+        return f"{term.name} = {total}" if term.values else term.name
     value = term.values[0]
     if not pd.isna(value.table) or not value.section:
         return term.name
@@ -275,7 +276,7 @@ KINDS: dict[str, Callable[[Pairs, _Paper], Iterator[Breach]]] = {
 }
 
 
-def check(values: pd.DataFrame, relations: pd.DataFrame) -> tuple[list[dict], list[dict]]:
+def check(values: pd.DataFrame, relations: pd.DataFrame, known: Iterable[dict] = ()) -> tuple[list[dict], list[dict]]:
     """Check what should hold between the places of a paper.
 
     Parameters
@@ -284,6 +285,8 @@ def check(values: pd.DataFrame, relations: pd.DataFrame) -> tuple[list[dict], li
         As `reefcore.published.values` returns them.
     relations : DataFrame
         As `relations` returns them; the index counts the lines of the file.
+    known : iterable of dict
+        Findings of other rules. What one of them says of the same places is not reported again.
 
     Returns
     -------
@@ -296,6 +299,7 @@ def check(values: pd.DataFrame, relations: pd.DataFrame) -> tuple[list[dict], li
         Where a line names a place, a kind or a certainty that there is not, or cannot be compared so.
     """
     paper, findings, looked, used = _Paper(values), [], [], set()
+    said_before = [(set(found["where"].split("; ")), found["rule"]) for found in known]
     for reason, lines in relations.groupby("reason", sort=False):
         breaches, terms, count = [], [], 0
         for line in lines.itertuples():
@@ -312,8 +316,11 @@ def check(values: pd.DataFrame, relations: pd.DataFrame) -> tuple[list[dict], li
                 clauses.setdefault(b.clause, []).append(b.object)
             said = (f"{clause} {'; '.join(filter(None, objects))}".strip() for clause, objects in clauses.items())
             text = " ".join(f"{words[0].upper()}{words[1:]}." for words in said) + f" {reason}"
-            findings.append(finding(kind, certainty, map(place, rows), map(printed, rows), text))
-            remark = f"{len(breaches)} do not hold; see the finding. {reason}"
+            where = list(map(place, rows))
+            other = next((rule for places, rule in said_before if places <= set(where)), "")
+            if not other:
+                findings.append(finding(kind, certainty, where, map(printed, rows), text))
+            remark = f"{len(breaches)} do not hold; see the finding{other and f' of {other}'}. {reason}"
         used |= {row.place for term in terms for row in term.values}
         where = list(dict.fromkeys(place(row) for term in terms for row in term.values))
         more = [f"and {len(where) - SHOWN} more"] if len(where) > SHOWN else []
