@@ -329,7 +329,7 @@ def macro_bounds(results: pd.DataFrame) -> Found:
         for a, r in ways:
             counts = sizes.get((r.table, model, setting))
             known = counts is not None and counts.notna().all() and counts.sum() == a.n
-            if not a.n > 0 or not (known or a.classes > 2 and a.n >= a.classes):
+            if not a.n > 0 or not (known or (a.classes > 2 and a.n >= a.classes)):
                 continue
             least = max(0, ceil((a.v - a.half) * a.n - 1e-6) - 1)
             most = min(int(a.n), floor((a.v + 2 * a.half) * a.n + 1e-6) + 1)
@@ -371,3 +371,158 @@ def twice(results: pd.DataFrame) -> Found:
         out.append(finding("twice", "inconsistent", [c.place for c in cells], map(printed, cells), text))
     remark = f"differ in the last digit, as rounding can: {'; '.join(last)}" if last else ""
     return out, [checked("twice", "numbers printed in two tables", checks, remark)]
+
+
+def repeats(results: pd.DataFrame) -> Found:
+    """Two different quantities of one model seldom share a number; several that do, side by side, seldom by chance.
+
+    Compared are cells of one model that differ in metric or setting, with three digits or more, not round, aligned: all
+    pairs of two metrics whose settings are so many columns apart. Two numbers that differ by `d` on the whole are
+    the same in about step / d of all cases; `d` is taken as the lower quartile in the alignment, over all models, so
+    that metrics which are close by nature (precision and F1; accuracy and macro recall of balanced classes) do not
+    count. k of m repeats have chance comb(m, k) (step / d)^k, times the alignments looked at. A lone one among numbers
+    of one unit is expected in any large table and counts below 1 in 1,000; one between a percentage and a rank or a
+    fraction, whose pairs are few, where fewer than 0.1 are expected (birthday, over the spread of the model's values).
+    Equal numbers of two models are no finding.
+    """
+    results, findings, done = ready(results), [], set()
+    digits = (results["value"] / results["step"].where(results["step"] > 0)).round()
+    table = results[(results["class"] == "") & (digits >= 100) & (digits % 100 != 0)].reset_index(drop=True)
+    table = table.assign(row=range(len(table)))[["row", "table", "model", "metric", "value", "step", "unit", "order"]]
+    pairs = table.merge(table, on="model", suffixes=("", "2")).query("row < row2")
+    pairs = pairs[(pairs["metric"] != pairs["metric2"]) | (pairs["order"] != pairs["order2"])]
+    pairs = pairs.assign(d=(pairs["value"] - pairs["value2"]).abs(), shift=pairs["order2"] - pairs["order"])
+    pairs["same"] = pairs["d"] < TINY
+    alike = pairs[pairs["unit"] == pairs["unit2"]]
+    key = ["table", "metric", "table2", "metric2", "shift"]
+    looks = len(alike[[*key, "model"]].drop_duplicates())
+    cells = _rows(results[(results["class"] == "") & (digits >= 100) & (digits % 100 != 0)])
+
+    def tell(found: pd.DataFrame, certainty: str, chance: str) -> None:
+        pairs = [(cells[row], cells[row2]) for row, row2 in found[["row", "row2"]].itertuples(index=False)]
+        names = {frozenset([(a.metric, a.setting), (b.metric, b.setting), a.model]) for a, b in pairs}
+        if names <= done:
+            return
+        done.update(names)
+        a, b = pairs[0]
+        text = (
+            f"{b.table} prints for {b.model}, as {word(b.metric)} ({_and(y.setting for _, y in pairs)}), "
+            f"{_and(printed(x) for x, _ in pairs)}: what {a.table if a.table != b.table else 'it'} prints as "
+            f"{word(a.metric)} ({_and(x.setting for x, _ in pairs)}). {chance}"
+        )
+        flat = [cell for pair in pairs for cell in pair]
+        findings.append(finding("repeats", certainty, [c.place for c in flat], map(printed, flat), text))
+
+    for _, group in alike.groupby(key, sort=False):
+        apart = group.loc[~group["same"], "d"]
+        if not group["same"].any() or apart.empty:
+            continue
+        for _, own in group.groupby("model", sort=False):
+            m, k = len(own), int(own["same"].sum())
+            chance = comb(m, k) * min(1.0, own["step"].min() / apart.quantile(0.25)) ** k * looks if k else 1.0
+            if chance < (0.01 if k > 1 else 0.001):
+                said = f"Of such agreements {chance:.1g} are to be expected by chance in all that was compared."
+                tell(own[own["same"]], "inconsistent" if k > 1 else "ask", said)
+    other = pairs[pairs["unit"] != pairs["unit2"]]
+    expected = 0.0
+    for _, own in other.groupby("model"):
+        values = pd.concat([own["value"], own["value2"]])
+        expected += len(own) * own["step"].min() / max(values.max() - values.min(), TINY)
+    if expected < 0.1:
+        for _, own in other[other["same"]].groupby("model", sort=False):
+            tell(
+                own, "ask", f"They are in different units; {expected:.2g} such agreements are to be expected by chance."
+            )
+    return findings, [checked("repeats", "pairs of two quantities of one model", len(pairs))]
+
+
+def shifted(results: pd.DataFrame) -> Found:
+    """A row that is another plus a constant, in four columns or more, within rounding.
+
+    A row is one metric of a model over settings, or the metrics of a model in one setting. Of two rows the differences
+    range over at most two steps then. By chance that is about (4 step / T)^(k - 1) for k columns, T the lower quartile of
+    that range for other pairs of rows of the kind, times the pairs looked at; metrics depend on each other, so one
+    column less counts there. One metric of one model in two tables is agreement.
+    """
+    results, findings, checks = ready(results), [], 0
+    table = results[(results["step"] > 0) & (results["class"] == "") & (results["unit"] != "rank")]
+    for keys, column, less in ((["metric"], "setting", 1), (["setting"], "metric", 2)):
+        keys, kinds = ["table", "model", *keys], {}
+        rows = [
+            (key, group.drop_duplicates(column).set_index(column)) for key, group in table.groupby(keys, sort=False)
+        ]
+        rows = [(key, row) for key, row in rows if len(row) >= 4]
+        for (one, a), (two, b) in combinations(rows[:300], 2):
+            if one[1:] == two[1:]:
+                continue
+            common = a.index.intersection(b.index)
+            if len(common) >= 4:
+                d = a.loc[common, "v"] - b.loc[common, "v"]
+                kind = (one[1] == two[1], *sorted([one[2], two[2]])) if column == "setting" else one[1] == two[1]
+                kinds.setdefault(kind, []).append((np.ptp(d.to_numpy()), one, two, a.loc[common], b.loc[common], d))
+        for pairs in kinds.values():
+            checks += len(pairs)
+            for span, one, two, a, b, d in pairs:
+                step = 2 * max(a["half"].max(), b["half"].max())
+                wide = [other[0] for other in pairs if other[0] > 2 * step + TINY]
+                if span > 2 * step + TINY or len(wide) < 3:
+                    continue
+                if len(pairs) * min(1.0, 4 * step / np.quantile(wide, 0.25)) ** (len(d) - less) < 0.001:
+                    text = (
+                        f"The row {_and(one[1:])} of {one[0]} is, in {len(d)} columns, the row {_and(two[1:])} of "
+                        f"{two[0]} plus {d.mean() * 100:.2f} hundredths, within rounding."
+                    )
+                    cells = [*_rows(a.reset_index()), *_rows(b.reset_index())]
+                    places = [c.place for c in cells]
+                    findings.append(finding("shifted", "inconsistent", places, map(printed, cells), text))
+    return findings, [checked("shifted", "pairs of rows with four common columns", checks)]
+
+
+def per_class(results: pd.DataFrame) -> Found:
+    """Rows of classes agree with themselves and with their averages.
+
+    The F1 of a class is the harmonic mean of its precision and recall (0 where both are). The macro row is the mean of
+    the rows of the classes, the weighted row their mean by the points of each, and accuracy is the weighted recall.
+    Averages are compared where the classes' points add up to n, so that no class is missing; where n is not given,
+    a difference is worth asking only.
+    """
+    results, findings, checks = ready(results), [], 0
+    classes = results[results["class"] != ""]
+    for (model, setting, label), ways in _joined(classes, ("precision", "recall", "f1")):
+        p, r, f = ways[0]
+        checks += 1
+        low = _harmonic(max(0, p.v - p.half), max(0, r.v - r.half))
+        high = _harmonic(p.v + p.half, r.v + r.half)
+        if f.v + f.half < low - TINY or f.v - f.half > high + TINY:
+            text = (
+                f"For the class {label} of {model} the F1 is printed as {printed(f)}; the harmonic mean of the precision "
+                f"and recall printed is {_say(f, _harmonic(p.v, r.v))}, with rounding {_say(f, low)} to {_say(f, high)}."
+            )
+            cells = [p, r, f]
+            findings.append(finding("per_class", "impossible", [c.place for c in cells], map(printed, cells), text))
+    averages = results[results["class"] == ""].groupby(["table", "model", "setting", "metric"], sort=False)
+    for (table, model, setting, metric), group in classes.groupby(["table", "model", "setting", "metric"], sort=False):
+        n, plain = group["n"], group[["v", "half"]].mean()
+        by_size = group[["v", "half"]].mul(n, axis=0).sum() / n.sum() if n.notna().all() and n.sum() else None
+        kinds = {f"macro_{metric}": plain, f"weighted_{metric}": by_size}
+        kinds |= {"accuracy": by_size} if metric == "recall" else {}
+        for name, should in kinds.items():
+            key = (table, model, setting, name)
+            if should is None or key not in averages.groups:
+                continue
+            (cell, *_) = _rows(averages.get_group(key))
+            if cell.n == cell.n and cell.n != n.sum():
+                continue
+            checks += 1
+            if abs(cell.v - should["v"]) > cell.half + should["half"] + TINY:
+                how = "the mean of the classes" if name.startswith("macro") else "the classes weighted by their points"
+                text = (
+                    f"The {word(name)} of {model} is printed as {printed(cell)}; {how} gives {_say(cell, should['v'])}."
+                )
+                places = [cell.place, f"{table}, {word(metric)} of {len(group)} classes"]
+                certainty = "inconsistent" if cell.n == cell.n else "ask"
+                findings.append(finding("per_class", certainty, places, [printed(cell), _say(cell, should["v"])], text))
+    return findings, [checked("per_class", "classes, and their averages", checks)] if len(classes) else []
+
+
+RULES = (outside, f1_bound, harmonic, macro_bounds, granularity, per_class, twice, repeats, shifted, reversed_score)
