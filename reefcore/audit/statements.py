@@ -12,23 +12,25 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import combinations
-from math import inf
+from math import inf, log10
 from typing import NamedTuple
 
 import pandas as pd
 
-from reefcore import comparison, curation, geography, open_set, published
-from reefcore import splits as benchmark
+from reefcore import comparison, curation, geography, open_set, published, splits
 from reefcore.audit.finding import CERTAINTY, checked, finding
 from reefcore.errors import ReefcoreError
 from reefcore.files import share
-from reefcore.review import filter_summary
+from reefcore.review import PER_PAIR, filter_summary
+from reefcore.tables import SCORE
 
 FILE = "data/published/relations.csv"
 #: Units of what is measured and not counted: a whole number of them is a rounded one
 ROUNDED = {"percent", "fraction", "rank", "megapixels", "points per image"}
+SHOWN = 8  # places of a statement that holds; a finding names all of its own
 _SIGNS = {"x": operator.mul, "/": operator.truediv, "+": operator.add, "-": operator.sub}
 _NEAR = 1e-9  # of binary fractions
 
@@ -44,10 +46,11 @@ class Term(NamedTuple):
 
 
 class Breach(NamedTuple):
-    """What does not hold: the terms, a clause, and how sure that is (None: as sure as the line says)."""
+    """What does not hold: the terms, a clause, what follows it, and how sure it is (None: as sure as the line says)."""
 
     terms: tuple[Term, ...]
-    text: str
+    clause: str
+    object: str = ""
     certainty: str | None = None
 
 
@@ -62,9 +65,21 @@ def relations() -> pd.DataFrame:
 def place(value) -> str:
     """Name where a published value stands, as people do: "section 3.4", "Table 2, Test-S2, annotations"."""
     if pd.isna(value.table):
-        return re.sub(r"^(?=[A-Z]?\.?\d)", "section ", value.section) or value.place
-    sets = re.sub(r"(train|test)_(s\d|w)(s4)?", lambda m: "-".join((m[1].title(), m[2].upper())) + (m[3] and "&S4" or ""), value.column)
-    return f"Table {value.table}, {value.row}, {sets.replace('_T', ' / T').replace('_', ' ')}"
+        return re.sub(r"^(?=([A-Z]\.)?\d)", "section ", value.section) or value.place
+    return f"Table {value.table}, {value.row}, {_heads(value.table).get(value.column, value.column)}"
+
+
+@cache
+def _heads(table: int) -> dict[str, str]:
+    return published.layout(table, "columns")["head"].to_dict()
+
+
+def printed(value) -> str:
+    """Write a published value with the digits that it is printed with, and what the text says of it."""
+    if isinstance(value.value, str):
+        return value.value
+    digits = max(0, round(-log10(value.step))) if value.step else 0 if value.value == int(value.value) else 2
+    return ("" if value.qualifier == "exact" else f"{value.qualifier} ") + f"{value.value:,.{digits}f}"
 
 
 def interval(value, cut: bool = False) -> tuple[float | str, float | str]:
@@ -111,19 +126,19 @@ class _Paper:
 
     def term(self, text: str, cut: bool = False) -> Term:
         """Return a term with its interval; products come before sums."""
+        if text in self.rows:
+            row = self.rows[text]
+            return Term(text, f"{place(row)} ({printed(row)})", (row,), *interval(row, cut))
         for signs in ("-+", "/x"):
             before, sign, after = re.match(rf"(?:(.*) ([{signs}]) )?(.*)$", text).groups()
             if sign:
                 first, second = self.term(before, cut), self.term(after, cut)
                 ends = [_SIGNS[sign](a, b) for a in first[-2:] for b in second[-2:]]
-                return Term(text, f"{first.name} {sign} {second.name}", first.values + second.values, min(ends), max(ends))
-        if text in self.rows:
-            row = self.rows[text]
-            said = " ".join(str(row.printed).split())
-            said = f'("{said}")' if pd.isna(row.table) and row.section else f"({said})"
-            return Term(text, f"{place(row)} {said}", (row,), *interval(row, cut))
+                name = f"{first.name} {sign} {second.name}"
+                return Term(text, name, first.values + second.values, min(ends), max(ends))
         if re.fullmatch(r"#\d+", text):
-            count = len({row.row for row in self.rows.values() if row.table is not pd.NA and row.table == int(text[1:])})
+            rows = [row for row in self.rows.values() if not pd.isna(row.table) and row.table == int(text[1:])]
+            count = len({row.row for row in rows})
             return Term(text, f"the rows of Table {text[1:]} ({count})", (), count, count)
         if not re.fullmatch(r"\d+(\.\d+)?", text):
             raise ReefcoreError(f"there is no published value {text}", do="see reefcore.published.values()")
@@ -149,7 +164,15 @@ def _same(a: Term, b: Term) -> bool:
 
 
 def _said(term: Term) -> str:
-    return term.name + (f" = {(term.low + term.high) / 2:,.10g}" if len(term.values) > 1 else "")
+    """Say where a term stands: with the words around it, or with what its parts make."""
+    if [value.place for value in term.values] != [term.text]:
+        total = f"{(term.low + term.high) / 2:,.2f}".removesuffix(".00")
+        return f"{term.name} = {total}" if term.values else term.name
+    value = term.values[0]
+    if not pd.isna(value.table) or not value.section:
+        return term.name
+    text = " ".join(str(value.printed).replace(r"\sim", "~").replace(r"\times", "x").split())
+    return re.sub(r"\\text|[$\\{}]", "", f'{place(value)} ("{text}")')
 
 
 def equal(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
@@ -159,20 +182,20 @@ def equal(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
     for 1,376), it is only worth asking.
     """
     for a, b in _each(pairs):
-        if not _same(a, b) and not isinstance(a.low, str) and _same(*(paper.term(t.text, cut=True) for t in (a, b))):
-            yield Breach((a, b), f"{_said(a)} and {_said(b)} agree only if digits were cut off, not rounded", "ask")
-        elif not _same(a, b):
-            yield Breach((a, b), f"{_said(a)} and {_said(b)} are not the same")
+        if not _same(a, b):
+            cut = not isinstance(a.low, str) and _same(*(paper.term(term.text, cut=True) for term in (a, b)))
+            clause = "agrees, if digits were cut off and not rounded, with" if cut else "does not agree with"
+            yield Breach((a, b), f"{_said(a)} {clause}", _said(b), "ask" if cut else None)
 
 
 def at_least(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
     """The left is at least the right, as a total and its part, or a model of which the text says that it is better."""
-    return (Breach((a, b), f"{_said(a)} is below {_said(b)}") for a, b in _each(pairs) if _below(a, b))
+    return (Breach((a, b), f"{_said(a)} is below", _said(b)) for a, b in _each(pairs) if _below(a, b))
 
 
 def at_most(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
     """The left is at most the right; see `at_least`."""
-    return (Breach((a, b), f"{_said(a)} is above {_said(b)}") for a, b in _each(pairs) if _below(b, a))
+    return (Breach((a, b), f"{_said(a)} is above", _said(b)) for a, b in _each(pairs) if _below(b, a))
 
 
 def within(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
@@ -180,7 +203,7 @@ def within(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
     for left, (least, most) in pairs:
         for a in left:
             if _below(a, least) or _below(most, a):
-                yield Breach((a, least, most), f"{_said(a)} does not lie between {_said(least)} and {_said(most)}")
+                yield Breach((a, least, most), f"{_said(a)} does not lie between {least.name} and {most.name}")
 
 
 def row_is(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
@@ -208,17 +231,18 @@ def _turned(pairs: Pairs) -> tuple[list[Term], list[Term], int, int]:
 
 
 def same_order(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
-    """Two columns rank the same rows alike. A pair is turned where both columns tell its rows apart, each the other way.
+    """Two columns rank the same rows alike.
 
-    Spearman's correlation says how much of the order is left.
+    A pair of rows is turned where both columns tell them apart, each the other way. Spearman's correlation says how
+    much of the order is left.
     """
     first, second, turned, pairs_of_rows = _turned(pairs)
     if turned:
         ranks = [pd.Series([term.low for term in side]).rank(ascending=False) for side in (first, second)]
         best, place_there = ranks[0].idxmin(), int(ranks[1][ranks[0].idxmin()])
         text = f"{turned} of {pairs_of_rows} pairs of rows stand in the other order"
-        text += f" (Spearman's correlation {ranks[0].corr(ranks[1]):.2f}); the highest, {_said(first[best])}, is number "
-        yield Breach((first[best], second[best]), f"{text}{place_there} of {len(first)} as {_said(second[best])}")
+        text += f" (Spearman's correlation {ranks[0].corr(ranks[1]):.2f}); the highest, {first[best].name}, is number "
+        yield Breach((first[best], second[best]), f"{text}{place_there} of {len(first)} as {second[best].name}")
 
 
 def other_order(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
@@ -231,10 +255,8 @@ def other_order(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
 def same_bound(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
     """A threshold that is stated twice is the same: its value, and whether the value itself passes."""
     for a, b in _each(pairs):
-        first, second = ((t.values[0].qualifier, t.values[0].value) for t in (a, b))
-        if first != second:
-            said = [f"{t.name}: {q} {v:g}" for t, (q, v) in zip((a, b), (first, second), strict=True)]
-            yield Breach((a, b), "; ".join(said) + "; they differ for what lies on the threshold")
+        if len({(term.values[0].qualifier, term.values[0].value) for term in (a, b)}) > 1:
+            yield Breach((a, b), f"{a.name} and {b.name} differ for what lies on the threshold")
 
 
 def same_unit(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
@@ -242,7 +264,7 @@ def same_unit(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
     for a, b in _each(pairs):
         units = [t.values[0].unit for t in (a, b)]
         if _same(a, b) and len(set(units)) > 1:
-            yield Breach((a, b), f"{a.name} counts {units[0]}, {b.name} counts {units[1]}: one number, two units")
+            yield Breach((a, b), f"{_said(a)} counts {units[0]}, {_said(b)} counts {units[1]}")
 
 
 #: A line's kind -> its function. Several names for one, so that a line reads as what it says.
@@ -254,7 +276,7 @@ KINDS: dict[str, Callable[[Pairs, _Paper], Iterator[Breach]]] = {
 }
 
 
-def check(values: pd.DataFrame, relations: pd.DataFrame) -> tuple[list[dict], list[dict]]:
+def check(values: pd.DataFrame, relations: pd.DataFrame, known: Iterable[dict] = ()) -> tuple[list[dict], list[dict]]:
     """Check what should hold between the places of a paper.
 
     Parameters
@@ -263,6 +285,8 @@ def check(values: pd.DataFrame, relations: pd.DataFrame) -> tuple[list[dict], li
         As `reefcore.published.values` returns them.
     relations : DataFrame
         As `relations` returns them; the index counts the lines of the file.
+    known : iterable of dict
+        Findings of other rules. What one of them says of the same places is not reported again.
 
     Returns
     -------
@@ -272,43 +296,110 @@ def check(values: pd.DataFrame, relations: pd.DataFrame) -> tuple[list[dict], li
     Raises
     ------
     ReefcoreError
-        Where a line names a place, a kind or a certainty that there is not.
+        Where a line names a place, a kind or a certainty that there is not, or cannot be compared so.
     """
-    paper, findings, looked = _Paper(values), [], []
+    paper, findings, looked, used = _Paper(values), [], [], set()
+    said_before = [(set(found["where"].split("; ")), found["rule"]) for found in known]
     for reason, lines in relations.groupby("reason", sort=False):
         breaches, terms, count = [], [], 0
         for line in lines.itertuples():
-            pairs = _read(line, paper)
-            found = [b._replace(certainty=b.certainty or line.certainty) for b in KINDS[line.kind](pairs, paper)]
-            breaches += found
+            pairs, found = _read(line, paper)
+            breaches += [b._replace(certainty=b.certainty or line.certainty) for b in found]
             terms += [term for left, right in pairs for term in left + right]
             count += sum(len(left) * len(right) for left, right in pairs)
         kind, remark = lines["kind"].iloc[0], reason
         if breaches:
             rows = {row.place: row for b in breaches for term in b.terms for row in term.values}.values()
             certainty = min((b.certainty for b in breaches), key=list(CERTAINTY).index)
-            text = " ".join(f"{b.text[0].upper()}{b.text[1:]}." for b in breaches) + f" {reason}"
-            printed = [_printed(row) for row in rows]
-            findings.append(finding(kind, certainty, map(place, rows), printed, text))
-            remark = f"{len(breaches)} do not hold; see the finding. {reason}"
-        where = dict.fromkeys(place(row) for term in terms for row in term.values)
-        looked.append(checked(kind, "; ".join(where), count, remark))
-    return findings, looked
+            clauses: dict[str, list[str]] = {}
+            for b in breaches:
+                clauses.setdefault(b.clause, []).append(b.object)
+            said = (f"{clause} {'; '.join(filter(None, objects))}".strip() for clause, objects in clauses.items())
+            text = " ".join(f"{words[0].upper()}{words[1:]}." for words in said) + f" {reason}"
+            where = list(map(place, rows))
+            other = next((rule for places, rule in said_before if places <= set(where)), "")
+            if not other:
+                findings.append(finding(kind, certainty, where, map(printed, rows), text))
+            remark = f"{len(breaches)} do not hold; see the finding{other and f' of {other}'}. {reason}"
+        used |= {row.place for term in terms for row in term.values}
+        where = list(dict.fromkeys(place(row) for term in terms for row in term.values))
+        more = [f"and {len(where) - SHOWN} more"] if len(where) > SHOWN else []
+        looked.append(checked(kind, "; ".join(where[:SHOWN] + more), count, remark))
+    alone = [row for name, row in paper.rows.items() if pd.isna(row.table) and name not in used]
+    where = "; ".join(f"{place(row)} ({row.place})" for row in alone)
+    return findings, [*looked, checked("stated once", where, 0, "Nothing to compare these figures of the text with.")]
 
 
-def _printed(row) -> str:
-    if isinstance(row.value, str):
-        return row.value
-    about = "" if row.qualifier == "exact" else f"{row.qualifier} "
-    decimals = max(0, len(f"{row.step:.10f}".rstrip("0").partition(".")[2])) if row.step else 0
-    return about + (f"{row.value:,.{decimals}f}" if row.step else f"{row.value:,.6g}")
-
-
-def _read(line, paper: _Paper) -> Pairs:
+def _read(line, paper: _Paper) -> tuple[Pairs, list[Breach]]:
     try:
         for name, known in (("kind", KINDS), ("certainty", CERTAINTY)):
             if getattr(line, name) not in known:
                 raise ReefcoreError(f"there is no {name} {getattr(line, name)}", do=f"choose from {', '.join(known)}")
-        return paper.pairs(line)
+        pairs = paper.pairs(line)
+        return pairs, list(KINDS[line.kind](pairs, paper))
     except ReefcoreError as error:
         raise ReefcoreError(error.what, f"{FILE}:{line.Index + 2}", error.do) from None
+    except (AttributeError, IndexError, TypeError, ValueError):  # words in a sum, a range of three ends
+        what = f'"{line.left}" and "{line.right}" cannot be compared as {line.kind}'
+        raise ReefcoreError(what, f"{FILE}:{line.Index + 2}", "see reefcore.audit.statements") from None
+
+
+def holding(values: pd.DataFrame, relations: pd.DataFrame) -> pd.DataFrame:
+    """Return the relations that any faithful reproduction satisfies and all places of which are among the values."""
+    paper, kept = _Paper(values), relations[relations["holds_here"] == "yes"]
+
+    def known(line) -> bool:
+        try:
+            return bool(paper.pairs(line))
+        except ReefcoreError:
+            return False
+
+    return kept[[known(line) for line in kept.itertuples()]]
+
+
+def here(tables: Mapping[str, pd.DataFrame], site: str = "") -> pd.DataFrame:
+    """Return a profile's own numbers under the places of the paper's, for `check`; see `holding`.
+
+    Parameters
+    ----------
+    tables : mapping
+        As `reefcore.workflow.Project.table` gives them: annotations, sources, images, reviews, quality and splits;
+        where there are any, candidates, and open_set (the test points of one run).
+    site : str
+        The held-out source.
+
+    Returns
+    -------
+    DataFrame
+        As `reefcore.published.values`: every value is exact, and the section is empty.
+    """
+    data = [tables[name] for name in ("annotations", "sources", "images", "reviews")]
+    corals, reviews = curation.hard_corals(data[0]), data[3]
+    counted = [comparison.data_set(*data, site), comparison.largest_ecoregions(geography.by_ecoregion(corals))]
+    if "layout" in tables["sources"]:
+        counted.append(comparison.point_layouts(*data[:2], site))
+    found = {"dataset/site_annotations": (corals["source"] == site).sum(), "review/per_pair": PER_PAIR}
+    for table in counted:
+        found |= {table.attrs["places"].get(row.quantity): row.here for row in table.itertuples()}
+    stages = filter_summary(tables["quality"].query("not site"), reviews).set_index("stage")
+    stages["agreement"] *= 100
+    found |= {f"review/{stage}/{name}": value for (stage, name), value in stages.stack().items()}
+    summary = splits.summary(tables["splits"], data[0].drop_duplicates("annotation_id"), reviews)
+    parts = comparison.splits(summary).set_index("split").filter(like=", here").rename(columns=lambda c: c[:-6])
+    parts.columns = parts.columns.str.replace(" ", "_").str.replace("^agreement", "expert_agreement_pct", regex=True)
+    found |= {f"2/{split}/{name}": value for (split, name), value in parts.stack().items()}
+    if "candidates" in tables:
+        steps = curation.source_funnel(tables["candidates"])[0]
+        found |= {f"funnel/{row.rule}": row.sources for row in steps.itertuples()}
+    if "open_set" in tables:
+        points = tables["open_set"].dropna(axis="columns", how="all")
+        known = open_set.is_known(points)
+        kinds = {"known": points.loc[known], "unknown": points.loc[~known]}
+        found |= {f"open_set/{kind}_points": len(rows) for kind, rows in kinds.items()}
+        found["open_set/unknown_classes"] = kinds["unknown"]["y_true"].nunique()
+        found["open_set/known_classes"] = points.columns.str.startswith(SCORE).sum()
+    like = published.values().set_index("place")
+    like = like.loc[[place for place in found if place in like.index and pd.notna(found[place])]]
+    numbers = [float(found[place]) for place in like.index]
+    written = [f"{number:,.6g}" for number in numbers]
+    return like.assign(value=numbers, step=0.0, qualifier="exact", section="", printed=written).reset_index()
