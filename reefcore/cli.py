@@ -222,9 +222,11 @@ def _parser() -> argparse.ArgumentParser:
     group = commands.add_parser("substrate", help="decide from frames of the seabed where to deploy devices")
     _substrate(group.add_subparsers(required=True, metavar="COMMAND"), command)
 
-    one = command(commands, "status", _status, "tell how each step and chapter stands, and what changed")
-    one.add_argument("--profile", default="sample")
+    help = "tell how each table and figure of the papers, each chapter and each step stands, and what changed"
+    one = command(commands, "status", _status, help)
+    one.add_argument("--profile", help="by default the one that most chapters were run in, or sample")
     one.add_argument("--output", metavar="DIR", help="where the executed notebooks are (book/chapters)")
+    one.add_argument("--steps", action="store_true", help="also a line for each step")
     one.add_argument("--json", action="store_true", help="for programs")
 
     group = commands.add_parser("book", help="build and check the book").add_subparsers(
@@ -695,18 +697,11 @@ def _evaluate(options) -> None:
 
 
 def _status(options) -> int:
-    from reefcore.workflow import build
+    from reefcore.workflow import status
 
-    rows = build.status(options.profile, options.output)
-    if options.json:
-        print(json.dumps(rows, indent=2))
-    else:
-        for row in rows:
-            why = (
-                f"  ({', '.join(row['why'][:3])}{', ...' if len(row['why']) > 3 else ''} changed)" if row["why"] else ""
-            )
-            print(f"{row['kind']:8}{row['name']:24}{row['state']}{why}")
-    return int(any(row["state"] != "up to date" for row in rows))
+    found = status.index(options.profile, options.output)
+    print(json.dumps(found, indent=2, ensure_ascii=False) if options.json else status.report(found, options.steps))
+    return int(bool(status.late(found)))
 
 
 def _book_build(options) -> None:

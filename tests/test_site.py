@@ -35,7 +35,7 @@ def small(checkout):
         (shutil.copytree if (TOP / "book" / name).is_dir() else shutil.copy)(
             TOP / "book" / name, checkout.folder / "book" / name
         )
-    toc = "format: jb-book\nroot: intro\nchapters:\n  - file: chapters/10_small\n"
+    toc = "format: jb-book\nroot: intro\nchapters:\n  - file: chapters/10_small\n  - file: status\n"
     (checkout.folder / "book" / "_toc.yml").write_text(toc)
     (checkout.folder / "book" / "intro.md").write_text(INTRO)
     source = checkout.notebook("10_small", "1")
@@ -55,7 +55,7 @@ def test_a_book_is_built_once_is_right_and_fails_as_often_as_it_is_wrong(small):
     html = book.build()
     report = book.check(html)
     assert report["problems"] == []
-    assert report["pages"] == 5 and report["images"] >= 2 and report["bytes"] > 1e6
+    assert report["pages"] == 6 and report["images"] >= 2 and report["bytes"] > 1e6
     assert (html / "chapters" / "10_small.json").exists()
     assert book.times() == ["chapters/10_small                   1.5 s"]
     before = (html / "index.html").stat().st_mtime_ns

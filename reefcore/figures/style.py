@@ -81,6 +81,10 @@ class Shown:
         return self.markup
 
 
+class Link(Shown):
+    """Words that lead somewhere: a column of them holds no numbers, as one of other `Shown` does."""
+
+
 def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: pd.DataFrame | None = None) -> Shown:
     """Show a figure with its caption, its text for those who cannot see it, and its data.
 
@@ -174,7 +178,7 @@ def show_table(
         return format(value, automatic if spec in (None, "+") else spec).replace("-", "−")
 
     numeric = [
-        pd.api.types.is_numeric_dtype(table[column]) or all(isinstance(value, Shown) for value in table[column])
+        pd.api.types.is_numeric_dtype(table[column]) or all(type(value) is Shown for value in table[column])
         for column in table
     ]
     head = "".join(
