@@ -72,7 +72,9 @@ def test_review_climbs_as_in_the_paper(project, annotations):
     summary = review.filter_summary(quality, reviews).set_index("stage")
     assert summary.at["all", "reviewed"] == pytest.approx(9000, rel=0.1)
     for stage in ("all", "step1", "step2"):
-        assert 100 * summary.at[stage, "agreement"] == pytest.approx(published.value(f"review/{stage}/agreement"), abs=4)
+        assert 100 * summary.at[stage, "agreement"] == pytest.approx(
+            published.value(f"review/{stage}/agreement"), abs=4
+        )
     assert summary.at["step1", "labels"] == published.value("review/step1/labels")
 
 

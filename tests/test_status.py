@@ -55,7 +55,7 @@ def nothing_is_built(monkeypatch):
     monkeypatch.setattr(build, "ensure", refuse)
     cells = {"Table 3": [0.5, float("nan"), 0.5], "Table 6": [float("nan")] * 2}
     gathered = pd.DataFrame([(item, value) for item, values in cells.items() for value in values])
-    monkeypatch.setattr(reproduction, "gather", lambda tables: gathered.set_axis(["item", "value"], axis=1))
+    monkeypatch.setattr(reproduction, "gather", lambda tables, **_: gathered.set_axis(["item", "value"], axis=1))
     monkeypatch.setattr(audit, "run", lambda: pd.DataFrame({"certainty": ["impossible", "ask", "ask"]}))
 
 

@@ -73,16 +73,13 @@ class Shown:
 
     markup: str
     text: str
+    words: bool = False  # in a cell of a table: words stand on the left, numbers on the right
 
     def __repr__(self) -> str:
         return self.text
 
     def _repr_html_(self) -> str:
         return self.markup
-
-
-class Link(Shown):
-    """Words that lead somewhere: a column of them holds no numbers, as one of other `Shown` does."""
 
 
 def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: pd.DataFrame | None = None) -> Shown:
@@ -178,7 +175,8 @@ def show_table(
         return format(value, automatic if spec in (None, "+") else spec).replace("-", "−")
 
     numeric = [
-        pd.api.types.is_numeric_dtype(table[column]) or all(type(value) is Shown for value in table[column])
+        pd.api.types.is_numeric_dtype(table[column])
+        or all(isinstance(value, Shown) and not value.words for value in table[column])
         for column in table
     ]
     head = "".join(

@@ -91,7 +91,7 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
     notebooks = [_notebook(page, records[page.name], output) for page in pages]
     seeds = Counter(page.profile.seed for page in pages).most_common(1)
     try:
-        gathered = reproduction.gather(AsMade(one, seeds[0][0] if seeds else None))
+        gathered = reproduction.gather(AsMade(one, seeds[0][0] if seeds else None), n=2)  # of intervals nothing is said
     except ReefcoreError:  # where the data should be is not known here, which the notebooks say
         gathered = reproduction.gather({})
     values = published.values()
@@ -346,14 +346,15 @@ def report(found: dict, every_step: bool = False) -> str:
 def page(found: dict, output: Path, shown: list[str]) -> str:
     """Write the page of the book: `found` is from `index`, `shown` the pages of the book (links lead to no others)."""
     from reefcore.figures import show_table
-    from reefcore.figures.style import Link
+    from reefcore.figures.style import Shown
 
-    def link(chapter: str, text: str, anchor: str = "") -> Link:
+    def link(chapter: str, text: str, anchor: str = "") -> Shown:
         executed = output / f"{chapter}.ipynb"
         if f"chapters/{chapter}" not in shown or not executed.exists():
-            return Link(html.escape(text), text)
+            return Shown(html.escape(text), text, words=True)
         there = anchor and f'id=\\"{anchor}\\"' in executed.read_text(encoding="utf-8")
-        return Link(f'<a href="chapters/{chapter}.html{f"#{anchor}" if there else ""}">{html.escape(text)}</a>', text)
+        address = f"chapters/{chapter}.html{f'#{anchor}' if there else ''}"
+        return Shown(f'<a href="{address}">{html.escape(text)}</a>', text, words=True)
 
     def table(rows: list[dict], name: str, caption: str) -> str:
         return show_table(pd.DataFrame(rows), f"status-{name}", caption, found["notice"], {"seconds": ".1f"}).markup
@@ -368,7 +369,7 @@ def page(found: dict, output: Path, shown: list[str]) -> str:
             "state": item["state"],
             "seconds": item["seconds"],
             "inputs": item["key"] or "–",
-            "chapter": Link("<br>".join(one.markup for one in links) or "–", item["chapter"]),
+            "chapter": Shown("<br>".join(one.markup for one in links) or "–", item["chapter"], words=True),
             "needs": item["needs"] or "–",
             "note": item["note"] or "–",
         }
