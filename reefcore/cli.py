@@ -208,6 +208,11 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="for programs")
     one.add_argument("--output", metavar="FILE", help="write the metrics table there, as Parquet")
 
+    one = command(commands, "reproduced", _reproduced, "say which published tables a set of results reproduces")
+    one.add_argument("file", nargs="?", metavar="FILE", help="what `evaluate --output` wrote (what the profile has)")
+    one.add_argument("--profile", help="of the results: full, sample, a YAML file (sample; with FILE it must be said)")
+    one.add_argument("--json", action="store_true", help="for programs")
+
     one = command(commands, "predict", _predict, "predict annotated points, or points laid on photos, with a model")
     one.add_argument("checkpoint", metavar="CHECKPOINT", help="a trained model")
     one.add_argument("given", metavar="INPUT", help="annotations (with --photos), a folder of photos, or one photo")
@@ -694,6 +699,44 @@ def _evaluate(options) -> None:
     if options.output:
         write_parquet(table, options.output)
     print(table.to_json(orient="records", indent=2) if options.json else table.round(4).to_string(index=False))
+
+
+def _reproduced(options) -> int:
+    from reefcore import reproduction
+    from reefcore.workflow import project, steps
+
+    if options.file:
+        found = reproduction.read(options.file)
+        names = {name for name in (options.profile, found.attrs.get("profile")) if name}
+        if len(names) != 1:
+            what = f"two profiles are named: {' and '.join(sorted(names))}" if names else "no profile is named"
+            raise ReefcoreError(f"of these results {what}", options.file, "say one, as with --profile full")
+        profile, tables = project.find_profile(names.pop()), {"metrics": found}
+    else:
+        opened = project.open(options.profile or "sample")
+        profile, tables = opened.profile, {}
+        for name in reproduction.TABLES:
+            step = steps.maker(profile, name if name in steps.SEVERAL else f"{name}.parquet")
+            if step and steps.is_fresh(profile, opened.folder, step):  # nothing is trained to answer a question
+                tables[name] = opened.table(name)
+    results = reproduction.gather(tables)
+    told = reproduction.verdicts(results, profile.kind)
+    values, pairs = reproduction.values(results), reproduction.pairs(results)
+    values = values[values["verdict"].isin([reproduction.DIFFERS, reproduction.OTHER])]
+    pairs = pairs[pairs["verdict"] == reproduction.BEYOND]
+    if options.json:
+        parts = {"tables": told, "values": values, "pairs": pairs}
+        parts = {name: json.loads(table.to_json(orient="records")) for name, table in parts.items()}
+        print(json.dumps({"profile": profile.name, **parts}, indent=2))
+    else:
+        print(profile.notice)
+        shown = told.loc[:, (told != 0).any()].round(1)
+        print(shown.to_string(index=False))
+        columns = ["place", "published", "value", "ci_low", "ci_high", "difference"]
+        for title, table in (("Values that differ", values[columns]), ("Pairs that are opposite", pairs.iloc[:, :-1])):
+            print(f"\n{title}: {len(table)}{', the first 20' if len(table) > 20 else ''}")
+            print(table.head(20).round(4).to_string(index=False) if len(table) else "")
+    return int(profile.kind == "full" and bool(told["fails"].any()))
 
 
 def _status(options) -> int:

@@ -180,7 +180,7 @@ def with_paper(rows: dict[str, tuple[str | float, float]]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``quantity``, ``published``, ``here``, ``difference``.
+        ``quantity``, ``published``, ``here``, ``difference``; ``.attrs["places"]``: the names, or None.
     """
     table = pd.DataFrame(
         [
@@ -189,6 +189,7 @@ def with_paper(rows: dict[str, tuple[str | float, float]]) -> pd.DataFrame:
         ],
         columns=["quantity", "published", "here"],
     )
+    table.attrs["places"] = [paper if isinstance(paper, str) else None for paper, _ in rows.values()]
     return table.assign(difference=table["here"] - table["published"])
 
 
