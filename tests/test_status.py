@@ -151,6 +151,8 @@ def test_a_notebook_of_another_profile_is_stale_and_the_commonest_profile_is_mea
     assert row["state"] == "stale" and "parameter profile" in row["why"] and row["profile"] == "smoke"
     smoke = {row["name"]: row["state"] for row in status.index("smoke")["notebooks"]}
     assert smoke["54_open_set"] == "up to date" and smoke["12_compared"] == "stale"
+    items = {item["item"]: item["run"] for item in status.index("smoke")["items"]}
+    assert items["Table 6"] and not items["Table 1"]  # that was run in another profile
 
 
 def test_a_parameter_that_is_gone_and_packages_that_differ_are_said(told):
@@ -174,16 +176,25 @@ def test_data_that_are_elsewhere_are_said_without_a_path(told, monkeypatch):
     assert found["said"] == "computed from the data of the profile full" and row["needs"] == ["splits"]
 
 
-def test_tables_are_read_as_they_were_made_last(checkout):
-    profile = profiles.load("smoke").with_seed(99)
-    folder = profile.folder(checkout.folder)
+def test_values_are_counted_in_tables_as_they_were_made_last_and_once(told, monkeypatch):
+    folder = profiles.load("sample").folder(told.folder)
     write_parquet(pd.DataFrame({"a": [1, 2]}), folder / "splits.parquet")
-    write_parquet(pd.DataFrame({"a": [3]}), folder / "metrics.parquet")
-    made = {"key": "old", "ingredients": {}, "outputs": keys.describe(folder, ["splits.parquet"])}
-    write_json(made, steps.record_path(folder, "splits"))
-    tables = status.AsMade(profile)
-    assert list(tables) == ["splits"] and len(tables["splits"]) == 2 and "metrics" not in tables
-    assert tables.get("metrics") is None and tables.get("nothing") is None and len(tables) == 1
+    (folder / "quality.parquet").write_bytes(b"damaged")
+    for step, table in {"splits": "splits.parquet", "curate": "quality.parquet"}.items():
+        made = {"key": "old", "ingredients": {}, "outputs": keys.describe(folder, [table])}
+        write_json(made, steps.record_path(folder, step))
+    asked = []
+
+    def gather(tables, **_):
+        asked.append({name: len(table) for name, table in tables.items()})
+        return pd.DataFrame({"item": ["Table 2"], "value": [float(len(tables))]})
+
+    monkeypatch.setattr(reproduction, "gather", gather)
+    assert status.index()["counts"]["cells"] == status.index()["counts"]["cells"] == {"Table 2": [1, 1]}
+    assert asked == [{"splits": 2}]
+    write_json({"key": "new", "ingredients": {}, "outputs": {}}, steps.record_path(folder, "metrics"))
+    status.index()
+    assert len(asked) == 2
 
 
 class TestPage:
@@ -230,7 +241,10 @@ class TestCommand:
             r"^Table 3 +\d+ +2 of 3 +up to date +61.25 +[0-9a-f]{8} +40_supervised$", printed, re.MULTILINE
         )
         assert re.search(r"^21_labels .* stale  \(notebook changed\)$", printed, re.MULTILINE)
-        assert "findings of the audit: 1 impossible, 2 ask" in printed and "runs = 7, seed = 3" in printed
+        assert (
+            "findings of the audit of the published values: 1 impossible, 2 ask" in printed
+            and "runs = 7, seed = 3" in printed
+        )
         for name in ("21_labels", "50_zero_shot", "54_open_set"):
             record(told, name)
         (told.folder / "build" / "failed" / "54_open_set.ipynb").unlink()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
+import json
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,41 +15,58 @@ import pandas as pd
 
 from reefcore import published
 from reefcore.errors import ReefcoreError
-from reefcore.files import atomic, share
+from reefcore.files import atomic, share, write_json
 from reefcore.profiles import Profile
 from reefcore.workflow import build, keys, steps
 from reefcore.workflow.project import Project, find_profile
 
 
-class AsMade(Project, Mapping):
-    """The tables of a profile by name, as they were made last, whatever changed since; those never made are not there.
-
-    A table is read when it is asked for, and nothing is made on the spot.
-    """
+class AsMade(Project):
+    """A project whose tables are as they were made last, whatever changed since; nothing is made on the spot."""
 
     def _made(self, output: str) -> dict:
-        step = steps.maker(self.profile, output)
-        record = keys.read_record(steps.record_path(self.folder, step)) if step else None
+        record = keys.read_record(steps.record_path(self.folder, steps.maker(self.profile, output)))
         if record is None:
-            raise ReefcoreError(f"{output} was not made")
+            raise ReefcoreError(f"{output} was not made", do="type `reefcore run all`")
         return record
 
-    def __getitem__(self, name: str) -> pd.DataFrame:
-        try:
-            return self.table(name)
-        except ReefcoreError:
-            raise KeyError(name) from None
 
-    def __iter__(self) -> Iterator[str]:
-        made = [n for n, step in steps.plan(self.profile).items() if steps.record_path(self.folder, n).exists()]
-        outputs = [output for name in made for output in steps.plan(self.profile)[name].outputs]
-        return iter(dict.fromkeys(o.partition("/")[0].removesuffix(".parquet") for o in outputs if ".parquet" in o))
+def _kept(name: str, made_of: dict, compute: Callable[[], dict]) -> dict:
+    """Compute something once, and keep it for as long as it would be made from the same."""
+    path, key = keys.root() / "build" / "status" / f"{name}.json", keys.key_of(made_of)
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["key"] == key:
+            return kept["value"]
+    value = dict(sorted(compute().items()))
+    with contextlib.suppress(OSError):  # a folder that is only read stays as it is
+        write_json({"key": key, "value": value}, path)
+    return value
 
-    def __len__(self) -> int:
-        return len(list(iter(self)))
 
-    def __contains__(self, name) -> bool:
-        return name in list(iter(self))  # without reading it
+def _computed(profile: Profile) -> dict[str, list[int]]:
+    """Count the values of each item that a run of the profile gave, and those that a run can give."""
+    from reefcore import reproduction  # not needed by what only runs a notebook
+
+    def count() -> dict[str, list[int]]:
+        tables = {}
+        for name in reproduction.TABLES:
+            with contextlib.suppress(ReefcoreError):  # not made, damaged, or in a folder that nobody named here
+                tables[name] = AsMade(profile).table(name)
+        cells = reproduction.gather(tables, n=2).groupby("item", sort=False)["value"]  # of intervals nothing is said
+        return {item: [int(values.count()), len(values)] for item, values in cells}
+
+    made_of = {"profile": profile.name} | keys.modules("reefcore.reproduction")
+    with contextlib.suppress(ReefcoreError, OSError):
+        made_of["records"] = keys.glance(steps.record_path(profile.folder(keys.root()), "data").parent)
+    return _kept("computed", made_of, count)
+
+
+def _findings() -> dict[str, int]:
+    """Count the findings of the audit of the published values, by how sure they are."""
+    from reefcore import audit
+
+    return _kept("findings", keys.modules("reefcore.audit"), lambda: dict(Counter(audit.run()["certainty"])))
 
 
 def index(profile: str | None = None, output: str | Path | None = None) -> dict:
@@ -67,7 +86,8 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
     dict
         ``profile`` (name), ``notice``, ``said`` (what is to be said of a number of this profile);
         ``items``: dicts of `data/published/items.csv` with ``published`` (values), ``cells`` and ``computed`` (values
-        that a run can give, and those there are; None where nothing is counted), ``state``, ``seconds``, ``key``;
+        that a run can give, and those there are; None where nothing is counted), ``run`` (whether its chapter was, in
+        this profile), ``state``, ``seconds``, ``key``;
         ``notebooks``: dicts with ``name``, ``state`` (up to date, stale, missing, failed, incomplete, unknown: its data
         are not on this machine), ``why`` (what changed, or a sentence), ``seconds``, ``started``, ``profile``,
         ``seed``, ``parameters`` (all), ``changed`` (those that are not the defaults), ``code``, ``python``, ``key``
@@ -80,8 +100,6 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
     ReefcoreError
         Where there is no such profile.
     """
-    from reefcore import audit, reproduction  # not needed by what only runs a notebook
-
     output = Path(output or keys.root() / build.BOOK).absolute()
     records = {name: keys.read_record(build.record_path(output, name)) or {} for name in build.notebooks()}
     ran = Counter(record["parameters"]["profile"] for record in records.values() if record.get("parameters"))
@@ -90,27 +108,23 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
     pages = [_chapter(name, record, profile, one.name) for name, record in records.items()]
     notebooks = [_notebook(page, records[page.name], output) for page in pages]
     seeds = Counter(page.profile.seed for page in pages).most_common(1)
-    try:
-        gathered = reproduction.gather(AsMade(one, seeds[0][0] if seeds else None), n=2)  # of intervals nothing is said
-    except ReefcoreError:  # where the data should be is not known here, which the notebooks say
-        gathered = reproduction.gather({})
+    cells = _computed(one.with_seed(seeds[0][0] if seeds else None))
     values = published.values()
     environment = _environment(records.values())
-    items = _items({row["name"]: row for row in notebooks}, values, gathered)
-    per_table = gathered.groupby("item", sort=False)["value"]
+    items = _items({row["name"]: row for row in notebooks}, values, cells, one.name)
     counts = {
         "tables": sum(item["item"].startswith("Table ") for item in items),
         "figures": sum(item["item"].startswith("Figure ") for item in items),
         "published_values": len(values),
-        "comparable_values": len(gathered),
-        "computed_values": int(gathered["value"].notna().sum()),
+        "comparable_values": sum(size for _, size in cells.values()),
+        "computed_values": sum(computed for computed, _ in cells.values()),
         "notebooks": len(notebooks),
-        "notebooks_run": sum(row["key"] is not None for row in notebooks),
+        "notebooks_run": sum(row["profile"] == one.name for row in notebooks),
         "notebooks_up_to_date": sum(row["state"] == "up to date" for row in notebooks),
         "seconds": round(sum(row["seconds"] or 0 for row in notebooks), 1),
         "packages": len(environment["packages"]),
-        "cells": {item: [int(cells.count()), len(cells)] for item, cells in per_table},
-        "findings": dict(Counter(audit.run()["certainty"])),
+        "cells": cells,
+        "findings": _findings(),
     }
     sample = one.kind == "sample"
     return {
@@ -195,21 +209,21 @@ def _steps(pages: list[build.Chapter], profile: Profile) -> list[dict]:
     return rows
 
 
-def _items(notebooks: dict[str, dict], values: pd.DataFrame, gathered: pd.DataFrame) -> list[dict]:
+def _items(notebooks: dict[str, dict], values: pd.DataFrame, cells: dict, profile: str) -> list[dict]:
     """Join the index of the papers with what is published, what was computed, and how the chapter stands."""
     items = pd.read_csv(share("data", "published", "items.csv"), keep_default_na=False).to_dict("records")
     known = Counter("Table " + values["table"].dropna().astype(str)) + Counter(values["place"])
-    per_item = gathered.groupby("item")["value"].agg(["size", "count"])
     for item in items:
         name = item["item"]
         row = notebooks.get(
             item["chapter"].partition(" ")[0], {"state": "missing" if item["chapter"] else "no chapter"}
         )
-        counted = name in per_item.index and item["paper"] == "ReefNet"
+        computed, size = cells.get(name, (None, None))
         item |= {
             "published": known[name] or known[f"substrate/{name.lower().replace(' ', '_')}"],
-            "cells": int(per_item.at[name, "size"]) if counted else None,
-            "computed": int(per_item.at[name, "count"]) if counted else None,
+            "cells": size,
+            "computed": computed,
+            "run": row.get("profile") == profile,
         }
         item |= {field: row.get(field) for field in ("state", "seconds", "key")}
     return items
@@ -236,7 +250,7 @@ Every table and figure of both papers, every notebook of this book, and what the
 records beside the executed notebooks whenever the book is rendered. `reefcore status` prints the same, and
 `reefcore status --json` gives it to programs.
 
-**Profile {profile}.** {notice} Of a value that this profile has, the page says *{said}* and no more{policy}.
+**Profile {profile}.** {notice} Of a value that this profile has, the page says *{said}* and no more. {more}
 
 {summary}
 
@@ -278,6 +292,10 @@ else today; what changed is named, and `make book` makes it again.
 """
 
 
+_MORE = {"70_numbers": "the published values", "71_consistent": "whether they are consistent"}
+_MORE |= {"72_reproduced": "when a value counts as reproduced"}
+
+
 def sentence(row: dict) -> str:
     """Say how a notebook or a step stands, and why."""
     why = ", ".join(row["why"][:3]) + (", ..." if len(row["why"]) > 3 else "")
@@ -292,7 +310,10 @@ def late(found: dict, *kinds: str) -> list[dict]:
 
 def summary(found: dict) -> dict[str, str]:
     """Say the counts as people read them: what -> how many."""
+    from reefcore.audit.finding import CERTAINTY
+
     counts = found["counts"]
+    findings = [f"{counts['findings'][kind]} {kind}" for kind in CERTAINTY if kind in counts["findings"]]
     behind = len(late(found, "notebooks")), len(late(found, "steps"))
     return {
         "tables and figures of the ReefNet paper": "{tables} and {figures}".format(**counts),
@@ -301,7 +322,7 @@ def summary(found: dict) -> dict[str, str]:
         "notebooks run": "{notebooks_run} of {notebooks}, in {seconds:,.0f} s".format(**counts),
         "notebooks and steps that are not up to date": "{} and {}".format(*behind),
         "packages": str(counts["packages"]),
-        "findings of the audit": ", ".join(f"{n} {kind}" for kind, n in counts["findings"].items()) or "none",
+        "findings of the audit of the published values": ", ".join(findings) or "none",
     }
 
 
@@ -311,7 +332,7 @@ def _here(item: dict) -> str:
         return f"{item['computed']} of {item['cells']}"
     if not item["chapter"]:
         return "–"
-    if item["key"] is None or item["cells"]:
+    if item["cells"] or not item["run"]:
         return "not run"
     return "as published" if item["needs"] == "nothing" else "run"
 
@@ -396,7 +417,8 @@ def page(found: dict, output: Path, shown: list[str]) -> str:
         kind = "figures" if item["item"].startswith("Figure ") else "tables"
         items[kind if item["paper"] == "ReefNet" else "substrate"].append(row(item))
     says = f"Here: values {found['said']}, of those that a run can give; where none are counted, whether it was run."
-    behind, environment, policy = late(found), found["environment"], "chapters/72_reproduced"
+    behind, environment = late(found), found["environment"]
+    more = [f"[{what}](chapters/{name})" for name, what in _MORE.items() if f"chapters/{name}" in shown]
     packages = [{"package": name, "version": version} for name, version in environment["packages"].items()]
     parts = {kind: table(rows, kind, f"{len(rows)} items. {says}") for kind, rows in items.items()}
     parts |= {
@@ -404,7 +426,7 @@ def page(found: dict, output: Path, shown: list[str]) -> str:
         "late": table(behind, "late", "What is not up to date, and why.") if behind else "Everything is up to date.",
         "notebooks": table(notebooks, "notebooks", "Notebooks: how each stands, and what it was run with."),
         "packages": table(packages, "packages", "Packages that the notebooks ran on.") if packages else "",
-        "policy": f"; [when that is a reproduction]({policy}) is a question of its own" if policy in shown else "",
+        "more": f"Other pages say more: {', '.join(more)}." if more else "",
     }
     return _PAGE.format(**environment | parts | {name: found[name] for name in ("profile", "notice", "said")})
 
