@@ -398,17 +398,17 @@ def page(found: dict, output: Path, shown: list[str]) -> str:
     notebooks = [
         {
             "notebook": link(one["name"], one["name"]),
-            "state": sentence(one),
+            "state": one["state"],
             "seconds": one["seconds"],
+            "inputs": one["key"] or "–",
             "profile": one["profile"] or "–",
             "seed": one["seed"],
             "changed parameters": _pairs(one["changed"]) or "none",
             "all parameters": _pairs(one["parameters"]) or "–",
-            "inputs": one["key"] or "–",
+            "needs": ", ".join(one["needs"]) or "nothing",
             "code": one["code"] or "–",
             "Python": one["python"] or "–",
             "started": one["started"] or "–",
-            "needs": ", ".join(one["needs"]) or "nothing",
         }
         for one in found["notebooks"]
     ]
@@ -423,11 +423,13 @@ def page(found: dict, output: Path, shown: list[str]) -> str:
     parts = {kind: table(rows, kind, f"{len(rows)} items. {says}") for kind, rows in items.items()}
     parts |= {
         "summary": table([{"what": k, "number": v} for k, v in summary(found).items()], "counts", "Counts."),
-        "late": table(behind, "late", "What is not up to date, and why.") if behind else "Everything is up to date.",
+        "late": "Every notebook is up to date, and every step that one needs.",
         "notebooks": table(notebooks, "notebooks", "Notebooks: how each stands, and what it was run with."),
         "packages": table(packages, "packages", "Packages that the notebooks ran on.") if packages else "",
         "more": f"Other pages say more: {', '.join(more)}." if more else "",
     }
+    if behind:
+        parts["late"] = "## Not up to date\n\n" + table(behind, "late", "Notebooks and steps, and what changed since.")
     return _PAGE.format(**environment | parts | {name: found[name] for name in ("profile", "notice", "said")})
 
 
