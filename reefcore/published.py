@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from decimal import Decimal
 from functools import cache
 
 import pandas as pd
@@ -103,7 +104,10 @@ def _values(found: pd.DataFrame) -> pd.DataFrame:
     numbers = pd.to_numeric(found["text"], errors="coerce")
     number = numbers.notna()
     found["value"] = numbers.astype(float).astype(object).where(number, found["text"])
-    last = ("1e-" + found["text"].str.partition(".")[2].str.len().astype(str)).astype(float)
+    digits = [
+        Decimal(text).as_tuple().exponent if is_one else 0 for text, is_one in zip(found["text"], number, strict=True)
+    ]
+    last = pd.Series([float(f"1e{digit}") for digit in digits], index=found.index)
     found["step"] = pd.to_numeric(found["step"]).fillna(last).where(number)
     found["qualifier"] = found["qualifier"].replace("", pd.NA).fillna("exact")
     if "printed" not in found:
@@ -194,9 +198,13 @@ def value(place: str) -> float | str:
 
 
 def texts(prefix: str) -> dict[str, float | str]:
-    """Return the published numbers whose places start with ``prefix/``, without it."""
-    start = prefix + "/"
-    return {place.removeprefix(start): value for place, value in _by_place().items() if place.startswith(start)}
+    """Return the published numbers whose places start with ``prefix/``, without it; what is said again is left out.
+
+    A number that the paper gives again is called as the number, followed by where: ``funnel/listed/3.1``.
+    """
+    start, all_ = prefix + "/", _by_place()
+    first = [place for place in all_ if place.startswith(start) and place.rpartition("/")[0] not in all_]
+    return {place.removeprefix(start): all_[place] for place in first}
 
 
 def cells() -> pd.DataFrame:

@@ -17,7 +17,7 @@ document.addEventListener("DOMContentLoaded", () => {
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
         const numeric = head.classList.contains("number");
         const rows = [...table.tBodies[0].rows].map((row) => [value(row, column), row]);
-        const missing = ([text]) => text === "\u2013" || text === "";
+        const missing = ([text]) => text.startsWith("\u2013") || text === "";
         rows.sort((a, b) => {
           if (missing(a) || missing(b)) return missing(a) - missing(b); // what is missing stays at the end
           const order = numeric ? number(a[0]) - number(b[0]) : a[0].localeCompare(b[0], "en", { numeric: true });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from string import ascii_lowercase
 
 import numpy as np
@@ -46,8 +47,9 @@ def printed_table(number: int) -> Shown:
     printed, notes = found.set_index("place")["printed"], published.notes(number)
     marks = dict(zip(notes, ascii_lowercase, strict=False))
     rows = list(dict.fromkeys(found["row"]))
-    shown = pd.DataFrame({about["key"].replace("_", " "): [heads.get(row, row) for row in rows]})
-    for column, head, unit in columns[["head", "unit"]].itertuples(name=None):
+    key = columns["head"].get(about["key"], about["key"])
+    shown = pd.DataFrame({key: [heads.get(row, row) for row in rows]})
+    for column, head, unit in columns.drop(about["key"], errors="ignore")[["head", "unit"]].itertuples(name=None):
         places = [f"{number}/{row}/{column}" for row in rows]
         shown[head] = [
             _cell(place, printed.get(place, "–"), unit == "name", best.get(place, 0), marks.get(place, ""))
@@ -77,7 +79,8 @@ def printed_figures(found: pd.DataFrame, name: str, caption: str) -> Shown:
             decimals = max(0, round(-np.log10(row.step)))
             text = published.SIGNS[row.qualifier] + f"{row.value:,.{decimals}f}"
         cells.append(_cell(row.place, text, False))
-    shown = pd.DataFrame({"name": found["place"], "value": cells, "unit": found["unit"], "section": found["section"]})
+    names = [Shown(re.sub("[/_]", r"\g<0><wbr>", html.escape(place)), place, True) for place in found["place"]]
+    shown = pd.DataFrame({"name": names, "value": cells, "unit": found["unit"].array, "where": found["section"].array})
     if not found["printed"].str.fullmatch(r"[\d.,~]+").all():
-        shown["in words"] = found["printed"]
+        shown["in words"] = found["printed"].array
     return show_table(shown, name, caption, published.NOTICE, data=found)
