@@ -706,12 +706,8 @@ def _reproduced(options) -> int:
     from reefcore.workflow import project, steps
 
     if options.file:
-        found = reproduction.read(options.file)
-        names = {name for name in (options.profile, found.attrs.get("profile")) if name}
-        if len(names) != 1:
-            what = f"two profiles are named: {' and '.join(sorted(names))}" if names else "no profile is named"
-            raise ReefcoreError(f"of these results {what}", options.file, "say one, as with --profile full")
-        profile, tables = project.find_profile(names.pop()), {"metrics": found}
+        found = reproduction.read(options.file, options.profile)
+        profile, tables = project.find_profile(found.attrs["profile"]), {"metrics": found}
     else:
         opened = project.open(options.profile or "sample")
         profile, tables = opened.profile, {}
@@ -733,7 +729,7 @@ def _reproduced(options) -> int:
         shown = told.loc[:, (told != 0).any()].round(1)
         print(shown.to_string(index=False))
         columns = ["place", "published", "value", "ci_low", "ci_high", "difference"]
-        for title, table in (("Values that differ", values[columns]), ("Pairs that are opposite", pairs.iloc[:, :-1])):
+        for title, table in (("Values that differ", values[columns]), ("Pairs that are opposite", pairs.iloc[:, :-3])):
             print(f"\n{title}: {len(table)}{', the first 20' if len(table) > 20 else ''}")
             print(table.head(20).round(4).to_string(index=False) if len(table) else "")
     return int(profile.kind == "full" and bool(told["fails"].any()))

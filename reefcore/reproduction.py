@@ -41,11 +41,10 @@ MEASURED = ["place", "value", "ci_low", "ci_high", "n"]
 
 
 def _trained(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame:
-    parts = []
+    parts, names = [], {setting: column for column, setting in _settings().items()}
     for number in published.TRAINED:
         table = comparison.beside(tables["metrics"], comparison.rows_of(number), number).dropna(subset=["published"])
-        test = table["test"].replace(COMMON_TEST).str.replace("&", "")
-        column = table["metric"] if number == 7 else ("train_" + table["train"] + "_test_" + test).str.lower()
+        column = table["metric"] if number == 7 else table["setting"].map(names)
         parts.append(table.assign(place=f"{number}/" + table["model"] + "/" + column))
     return _percent(pd.concat(parts))
 
@@ -101,6 +100,12 @@ def _text(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame
     return pd.concat([filters, counts]).astype({"value": float})
 
 
+def _settings() -> dict[str, str]:
+    """Name the columns of Tables 3, 4 and 8 to 11 as `reefcore.comparison` names settings."""
+    pairs = [(train, COMMON_TEST.get(test, test)) for train, test in published.settings()]
+    return {f"train_{a}_test_{b}".lower().replace("&", ""): f"{a} / {b}" for a, b in pairs}
+
+
 def _points(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return tables["annotations"].drop_duplicates("annotation_id")
 
@@ -131,7 +136,8 @@ def gather(tables: Mapping[str, pd.DataFrame], n: int = 1000, seed: int = 0) -> 
     Returns
     -------
     DataFrame
-        ``item`` ("Table 3", "text"), ``place``, ``row``, ``column`` (of Table 12 the models are the rows), ``unit``,
+        ``item`` ("Table 3", "text"), ``place``, ``row``, ``column`` (a setting as "S3 / S3&S4"; of
+        Table 12 the models are the rows), ``unit``,
         ``published``, ``step`` (of the last printed digit), ``value``, ``ci_low``, ``ci_high`` (all in the printed
         unit; NaN where not run) and ``n`` (test points).
     """
@@ -145,30 +151,33 @@ def gather(tables: Mapping[str, pd.DataFrame], n: int = 1000, seed: int = 0) -> 
     items = np.where(number > 0, "Table " + number.astype("str"), "text")
     printed = printed.assign(item=items).rename(columns={"value": "published"})
     printed.loc[number == 12, ["row", "column"]] = printed.loc[number == 12, ["column", "row"]].to_numpy()
+    printed["column"] = printed["column"].replace(_settings())
     columns = ["item", "place", "row", "column", "unit", "published", "step"]
     table = printed.loc[asked & counted, columns].astype({"published": float, "step": float})
     return table.merge(found, how="left", on="place")
 
 
-def read(path: str | Path) -> pd.DataFrame:
+def read(path: str | Path, profile: str | None = None) -> pd.DataFrame:
     """Read a results file: what ``reefcore evaluate --output`` writes, or a profile's ``metrics.parquet``.
 
     Parameters
     ----------
     path : path
         Parquet or CSV (UTF-8): ``run_id`` (``<recipe>-<train set>-<test set>``), ``metric``, ``value``, ``ci_low``,
-        ``ci_high`` (fractions; both ends may be empty), ``n``, ``classes``. A column ``profile`` may say which it is.
+        ``ci_high`` (fractions; both ends may be empty), ``n``, ``classes``.
+    profile : str, optional
+        The profile the results are of: needed where no column ``profile`` says it.
 
     Returns
     -------
     DataFrame
-        The metrics table; ``.attrs["profile"]`` where the file says it.
+        The metrics table; ``.attrs["profile"]`` is the profile.
 
     Raises
     ------
     ReefcoreError
         Naming the row and the column: where the file cannot be read or lacks a column, a number is no fraction or not
-        within its interval, a run is of no known recipe or set, or stands twice.
+        within its interval, a run is of no known recipe or set, or stands twice; where no profile is named, or two are.
     """
     try:
         table = read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path)
@@ -200,10 +209,11 @@ def read(path: str | Path) -> pd.DataFrame:
         if wrong.any():
             row = int(wrong.to_numpy().argmax())
             raise ReefcoreError(f"{kept[column].iloc[row]} {what}", f"{path}:{row + 2}: {column}", "correct this row")
-    if "profile" in kept:
-        if kept["profile"].nunique(dropna=False) != 1:
-            raise ReefcoreError("the column profile does not say one profile", path, "give one file per profile")
-        kept.attrs["profile"] = str(kept["profile"].iloc[0])
+    said = {*kept.get("profile", []), *([profile] if profile else [])}
+    if len(said) != 1:
+        what = f"two profiles are named: {', '.join(sorted(map(str, said)))}" if said else "no profile is named"
+        raise ReefcoreError(f"of these results {what}", path, "say one, as with --profile full")
+    kept.attrs["profile"] = str(said.pop())
     return kept
 
 
@@ -233,17 +243,18 @@ def values(results: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        With ``difference`` (value minus published, in the printed unit) and ``verdict``.
+        With ``difference`` (value minus published), ``far_low``, ``far_high`` (the interval with its long arms), in
+        the printed unit, and ``verdict``.
     """
     value, low, high = (results[name] for name in ("value", "ci_low", "ci_high"))
     half, difference = results["step"] / 2 + 1e-9, value - results["published"]
     sure = value.notna() & low.notna() & high.notna()
     more = _arms(sure.groupby(results["item"]).transform("sum")) - 1
-    held = results["published"].between(low - half, high + half)
-    far = [low - half - more * (value - low).clip(0), high + half + more * (high - value).clip(0)]
-    conditions = [value.isna(), ~sure & (difference.abs() <= half), ~sure, held, results["published"].between(*far)]
+    far = {"far_low": low - more * (value - low).clip(0), "far_high": high + more * (high - value).clip(0)}
+    held, near = (results["published"].between(a - half, b + half) for a, b in ((low, high), far.values()))
+    conditions = [value.isna(), ~sure & (difference.abs() <= half), ~sure, held, near]
     verdict = np.select(conditions, [NOT_RUN, SAME, OTHER, COVERS, CLOSE], DIFFERS)
-    return results.assign(difference=difference, verdict=verdict)
+    return results.assign(difference=difference, **far, verdict=verdict)
 
 
 def pairs(results: pd.DataFrame) -> pd.DataFrame:
@@ -266,7 +277,7 @@ def pairs(results: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         ``item``, ``of`` ("rows" or "columns"), ``where`` (the column, or the row), ``first``, ``second``,
         ``published``, ``value`` (first minus second, in the printed unit), ``ci_low``, ``ci_high`` (95 %, for the pair
-        alone) and ``verdict``.
+        alone), ``far_low``, ``far_high`` (with its long arms) and ``verdict``.
     """
     rows = results[~results["item"].isin(UNORDERED)].reset_index(drop=True).rename_axis("order").reset_index()
     found = []
@@ -287,7 +298,8 @@ def pairs(results: pd.DataFrame) -> pd.DataFrame:
     table = table[printed.abs() > (both["step"] + both["step_2"]) / 2 + 1e-9].reset_index(drop=True)
     gap, sure = table["value"], table["ci_low"].notna()
     arms = _arms(sure.groupby(table["item"]).transform("sum"))
-    clear = (gap - arms * (gap - table["ci_low"]) > 0) | (gap + arms * (table["ci_high"] - gap) < 0)
+    table["far_low"], table["far_high"] = (gap + arms * (table[end] - gap) for end in ("ci_low", "ci_high"))
+    clear = (table["far_low"] > 0) | (table["far_high"] < 0)
     same = gap * table["published"] > 0
     conditions = [gap.isna(), gap == 0, same & clear, same, clear]
     return table.assign(verdict=np.select(conditions, [NOT_RUN, TIED, TOLD, UNTOLD, BEYOND], OPPOSITE))
@@ -307,7 +319,8 @@ def orders(results: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         ``item``, ``column``, ``pairs`` (run, and printed apart), ``same`` (fraction with the printed sign), `OPPOSITE`
-        and `BEYOND` (pairs), and Kendall's tau-b ``kendall`` with ``rows``: see `reefcore.ranking.order_agreement`.
+        and `BEYOND` (pairs), and Kendall's tau-b ``kendall`` of its rows (see
+        `reefcore.ranking.order_agreement`).
     """
     run = judged[(judged["of"] == "rows") & (judged["verdict"] != NOT_RUN)]
     by = run["verdict"].groupby([run["item"], run["where"]], sort=False)
@@ -316,9 +329,9 @@ def orders(results: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
         same=lambda said: said.isin([TOLD, UNTOLD]).mean(),
         **{name: lambda said, name=name: (said == name).sum() for name in (OPPOSITE, BEYOND)},
     )
-    keyed = results.assign(setting=list(zip(results["item"], results["column"], strict=True)))
-    tau = ranking.order_agreement(keyed.dropna(subset=["value"])).set_index("setting")
-    table["kendall"] = [tau["kendall"].get(key) for key in table.index]
+    columns = results.dropna(subset=["value"]).groupby(["item", "column"])
+    tau = {key: ranking.order_agreement(rows.assign(setting=""))["kendall"].iloc[0] for key, rows in columns}
+    table["kendall"] = [tau[key] for key in table.index]
     return table.rename_axis(["item", "column"]).reset_index()
 
 

@@ -154,12 +154,14 @@ class TestPairs:
         table.loc[w, ["value", "ci_low", "ci_high"]] -= 0.3
         pairs = reproduction.pairs(reproduction.gather({"metrics": table}))
         turned = pairs[(pairs["item"] == "Table 11") & (pairs["verdict"] == reproduction.BEYOND)]
-        assert len(turned) and turned["second"].str.endswith("_w").all()
+        assert len(turned) and turned["second"].str.endswith(" / W").all()
 
     def test_orders_count_pairs_and_correlate(self):
         results = small([60, 57, 51], [52, 57, 60])
         row = reproduction.orders(results, reproduction.pairs(results)).iloc[0]
         assert row["same"] == 0 and row["pairs"] == 3 and row["kendall"] == -1 and row[reproduction.BEYOND] == 3
+        nothing = reproduction.gather({})
+        assert reproduction.orders(nothing, reproduction.pairs(nothing)).empty
 
 
 class TestVerdicts:
@@ -237,7 +239,8 @@ class TestRead:
     def test_what_evaluate_writes_is_read(self, tmp_path, ending):
         path, table = tmp_path / f"results.{ending}", metrics()
         table.to_parquet(path) if ending == "parquet" else table.drop(columns="scheme").to_csv(path, index=False)
-        assert len(reproduction.read(path)) == len(table)
+        read = reproduction.read(path, "full")
+        assert len(read) == len(table) and read.attrs["profile"] == "full"
 
     @pytest.mark.parametrize(
         ("column", "value", "said"),
@@ -255,7 +258,7 @@ class TestRead:
         table.loc[2, column] = value
         table.to_csv(tmp_path / "r.csv", index=False)
         with pytest.raises(ReefcoreError) as error:
-            reproduction.read(tmp_path / "r.csv")
+            reproduction.read(tmp_path / "r.csv", "full")
         assert said in str(error.value) and str(error.value).count(". ") == 0
 
     def test_a_row_twice_a_missing_column_and_an_empty_file_are_refused(self, tmp_path):
@@ -264,11 +267,11 @@ class TestRead:
             (pd.concat([table, table.head(1)]), "stands twice"),
             (table.drop(columns="ci_high"), "lacks the column ci_high"),
             (table.head(0), "no result"),
-            (table.assign(profile=["full"] * (len(table) - 1) + ["sample"]), "does not say one profile"),
+            (table.assign(profile=["full"] * (len(table) - 1) + ["sample"]), "two profiles are named: full, sample"),
         ):
             frame.to_csv(path, index=False)
             with pytest.raises(ReefcoreError, match=said):
-                reproduction.read(path)
+                reproduction.read(path, "full")
         with pytest.raises(ReefcoreError, match="not a readable CSV"):
             reproduction.read(tmp_path / "none.csv")
 
@@ -299,7 +302,7 @@ class TestCommand:
         assert code == 2 and "no profile is named" in said.err
         metrics().assign(profile="full").to_csv(path, index=False)
         code, said = self.run(capsys, path, "--profile", "sample")
-        assert code == 2 and "full and sample" in said.err
+        assert code == 2 and "full, sample" in said.err
 
 
 def test_the_figure_names_each_verdict():

@@ -168,19 +168,20 @@ def judged(values: pd.DataFrame, pairs: pd.DataFrame) -> Figure:
     looks |= {"opposite, not told apart": (ORANGE, "s"), "opposite beyond chance": (RED, "X")}
     sizes = [len(values), len(pairs)]
     with rc_context(RC):
-        figure = Figure(figsize=(7.5, 1.4 + 0.3 * sum(sizes)), layout="constrained", facecolor="white")
+        figure = Figure(figsize=(6.4, 1.4 + 0.3 * sum(sizes)), layout="constrained", facecolor="white")
         panels = figure.subplots(2, height_ratios=sizes)
     named = pairs.assign(row=pairs["first"] + " − " + pairs["second"])
     for axes, rows, title in zip(panels, (values, named), ("values", "differences of two rows"), strict=True):
         for y, row in enumerate(rows.itertuples()):
             colour, marker = looks.get(row.verdict, (GREY, "o"))
-            axes.hlines(y, row.ci_low, row.ci_high, color=colour, lw=1.8)
+            axes.hlines(y, row.far_low, row.far_high, color=colour, lw=0.8)
+            axes.hlines(y, row.ci_low, row.ci_high, color=colour, lw=2.6)
             axes.plot(row.value, y, marker, color=colour, ms=6)
             axes.plot(row.published, y, MARKERS[3], color="black", mfc="none", ms=8)
         lines = rows["row"] + ": " + rows["verdict"]
         axes.set(title=title, yticks=range(len(rows)), yticklabels=lines, ylim=(len(rows) - 0.4, -0.6))
     panels[1].axvline(0, color=GREY, lw=0.8, zorder=0)
-    panels[1].set_xlabel("filled: reproduced, with 95 % interval; open diamond: published")
+    panels[1].set_xlabel("thick: 95 % interval; thin: its long arms; open diamond: published")
     return figure
 
 
