@@ -31,42 +31,30 @@ class AsMade(Project):
         return record
 
 
-def _kept(name: str, made_of: dict, compute: Callable[[], dict]) -> dict:
-    """Compute something once, and keep it for as long as it would be made from the same."""
-    path, key = keys.root() / "build" / "status" / f"{name}.json", keys.key_of(made_of)
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["key"] == key:
-            return kept["value"]
-    value = dict(sorted(compute().items()))
-    with contextlib.suppress(OSError):  # a folder that is only read stays as it is
-        write_json({"key": key, "value": value}, path)
-    return value
-
-
 def _computed(profile: Profile) -> dict[str, list[int]]:
-    """Count the values of each item that a run of the profile gave, and those that a run can give."""
-    from reefcore import reproduction  # not needed by what only runs a notebook
+    """Count the values of each item that a run of the profile gave, and those that a run can give.
 
-    def count() -> dict[str, list[int]]:
-        tables = {}
-        for name in reproduction.TABLES:
-            with contextlib.suppress(ReefcoreError):  # not made, damaged, or in a folder that nobody named here
-                tables[name] = AsMade(profile).table(name)
-        cells = reproduction.gather(tables, n=2).groupby("item", sort=False)["value"]  # of intervals nothing is said
-        return {item: [int(values.count()), len(values)] for item, values in cells}
+    What is counted is kept for as long as no record of a step and no module that measures has changed.
+    """
+    from reefcore import reproduction  # not needed by what only runs a notebook
 
     made_of = {"profile": profile.name} | keys.modules("reefcore.reproduction")
     with contextlib.suppress(ReefcoreError, OSError):
         made_of["records"] = keys.glance(steps.record_path(profile.folder(keys.root()), "data").parent)
-    return _kept("computed", made_of, count)
-
-
-def _findings() -> dict[str, int]:
-    """Count the findings of the audit of the published values, by how sure they are."""
-    from reefcore import audit
-
-    return _kept("findings", keys.modules("reefcore.audit"), lambda: dict(Counter(audit.run()["certainty"])))
+    path, key = keys.root() / "build" / "status.json", keys.key_of(made_of)
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["key"] == key:
+            return kept["cells"]
+    tables = {}
+    for name in reproduction.TABLES:
+        with contextlib.suppress(ReefcoreError):  # not made, damaged, or in a folder that nobody named here
+            tables[name] = AsMade(profile).table(name)
+    values = reproduction.gather(tables, n=2).groupby("item")["value"]  # of intervals nothing is said
+    cells = {item: [int(found.count()), len(found)] for item, found in values}
+    with contextlib.suppress(OSError):  # a folder that is only read stays as it is
+        write_json({"key": key, "cells": cells}, path)
+    return cells
 
 
 def index(profile: str | None = None, output: str | Path | None = None) -> dict:
@@ -100,6 +88,8 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
     ReefcoreError
         Where there is no such profile.
     """
+    from reefcore import audit
+
     output = Path(output or keys.root() / build.BOOK).absolute()
     records = {name: keys.read_record(build.record_path(output, name)) or {} for name in build.notebooks()}
     ran = Counter(record["parameters"]["profile"] for record in records.values() if record.get("parameters"))
@@ -124,7 +114,7 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
         "seconds": round(sum(row["seconds"] or 0 for row in notebooks), 1),
         "packages": len(environment["packages"]),
         "cells": cells,
-        "findings": _findings(),
+        "findings": dict(Counter(audit.run()["certainty"])),
     }
     sample = one.kind == "sample"
     return {
