@@ -85,4 +85,4 @@ lock:
 	  pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf build book/chapters book/_build _build .snakemake .pytest_cache .ruff_cache .coverage*
+	rm -rf build book/chapters book/status.md book/_build _build .snakemake .pytest_cache .ruff_cache .coverage*

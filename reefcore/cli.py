@@ -208,6 +208,11 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="for programs")
     one.add_argument("--output", metavar="FILE", help="write the metrics table there, as Parquet")
 
+    one = command(commands, "reproduced", _reproduced, "say which published tables a set of results reproduces")
+    one.add_argument("file", nargs="?", metavar="FILE", help="what `evaluate --output` wrote (what the profile has)")
+    one.add_argument("--profile", help="of the results: full, sample, a YAML file (sample; with FILE it must be said)")
+    one.add_argument("--json", action="store_true", help="for programs")
+
     one = command(commands, "predict", _predict, "predict annotated points, or points laid on photos, with a model")
     one.add_argument("checkpoint", metavar="CHECKPOINT", help="a trained model")
     one.add_argument("given", metavar="INPUT", help="annotations (with --photos), a folder of photos, or one photo")
@@ -222,9 +227,11 @@ def _parser() -> argparse.ArgumentParser:
     group = commands.add_parser("substrate", help="decide from frames of the seabed where to deploy devices")
     _substrate(group.add_subparsers(required=True, metavar="COMMAND"), command)
 
-    one = command(commands, "status", _status, "tell how each step and chapter stands, and what changed")
-    one.add_argument("--profile", default="sample")
+    help = "tell how each table and figure of the papers, each chapter and each step stands, and what changed"
+    one = command(commands, "status", _status, help)
+    one.add_argument("--profile", help="by default the one that most chapters were run in, or sample")
     one.add_argument("--output", metavar="DIR", help="where the executed notebooks are (book/chapters)")
+    one.add_argument("--steps", action="store_true", help="also a line for each step")
     one.add_argument("--json", action="store_true", help="for programs")
 
     group = commands.add_parser("book", help="build and check the book").add_subparsers(
@@ -694,19 +701,46 @@ def _evaluate(options) -> None:
     print(table.to_json(orient="records", indent=2) if options.json else table.round(4).to_string(index=False))
 
 
-def _status(options) -> int:
-    from reefcore.workflow import build
+def _reproduced(options) -> int:
+    from reefcore import reproduction
+    from reefcore.workflow import project, steps
 
-    rows = build.status(options.profile, options.output)
-    if options.json:
-        print(json.dumps(rows, indent=2))
+    if options.file:
+        found = reproduction.read(options.file, options.profile)
+        profile, tables = project.find_profile(found.attrs["profile"]), {"metrics": found}
     else:
-        for row in rows:
-            why = (
-                f"  ({', '.join(row['why'][:3])}{', ...' if len(row['why']) > 3 else ''} changed)" if row["why"] else ""
-            )
-            print(f"{row['kind']:8}{row['name']:24}{row['state']}{why}")
-    return int(any(row["state"] != "up to date" for row in rows))
+        opened = project.open(options.profile or "sample")
+        profile, tables = opened.profile, {}
+        for name in reproduction.TABLES:
+            step = steps.maker(profile, name if name in steps.SEVERAL else f"{name}.parquet")
+            if step and steps.is_fresh(profile, opened.folder, step):  # nothing is trained to answer a question
+                tables[name] = opened.table(name)
+    results = reproduction.gather(tables)
+    told = reproduction.verdicts(results, profile.kind)
+    values, pairs = reproduction.values(results), reproduction.pairs(results)
+    values = values[values["verdict"].isin([reproduction.DIFFERS, reproduction.OTHER])]
+    pairs = pairs[pairs["verdict"] == reproduction.BEYOND]
+    if options.json:
+        parts = {"tables": told, "values": values, "pairs": pairs}
+        parts = {name: json.loads(table.to_json(orient="records")) for name, table in parts.items()}
+        print(json.dumps({"profile": profile.name, **parts}, indent=2))
+    else:
+        print(profile.notice)
+        shown = told.loc[:, (told != 0).any()].round(1)
+        print(shown.to_string(index=False))
+        columns = ["place", "published", "value", "ci_low", "ci_high", "difference"]
+        for title, table in (("Values that differ", values[columns]), ("Pairs that are opposite", pairs.iloc[:, :-3])):
+            print(f"\n{title}: {len(table)}{', the first 20' if len(table) > 20 else ''}")
+            print(table.head(20).round(4).to_string(index=False) if len(table) else "")
+    return int(profile.kind == "full" and bool(told["fails"].any()))
+
+
+def _status(options) -> int:
+    from reefcore.workflow import status
+
+    found = status.index(options.profile, options.output)
+    print(json.dumps(found, indent=2, ensure_ascii=False) if options.json else status.report(found, options.steps))
+    return int(bool(status.late(found)))
 
 
 def _book_build(options) -> None:

@@ -40,6 +40,7 @@ metrics
 cover
 comparison
 ranking classes calibration cost few_shot open_set zero_shot
+reproduction
 substrate
 audit
 figures
@@ -65,7 +66,7 @@ TABLES_ONLY = [
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
-TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate"]
+TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
 TABLES_ONLY += [
     f"substrate.{name}" for name in "grid decision tracks observers stream own pseudo training compared".split()
 ]

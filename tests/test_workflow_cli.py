@@ -10,7 +10,7 @@ import pytest
 
 from reefcore import cli, profiles
 from reefcore.errors import ReefcoreError
-from reefcore.workflow import build
+from reefcore.workflow import status
 
 GOOD = """\
 kind: sample
@@ -165,7 +165,7 @@ def test_an_interrupt_is_code_130(monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(build, "status", interrupted)
+    monkeypatch.setattr(status, "index", interrupted)
     assert cli.main(["status"]) == 130
 
 

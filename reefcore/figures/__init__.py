@@ -16,7 +16,7 @@ from reefcore.figures.maps import ecoregion_bars, site_panels, source_map
 from reefcore.figures.open_set import known_unknown, risk_coverage
 from reefcore.figures.pseudo_labels import label_worth
 from reefcore.figures.realtime import kept_up, time_shares
-from reefcore.figures.results import class_weights, forest, learning, matrices, results_table
+from reefcore.figures.results import class_weights, forest, judged, learning, matrices, results_table
 from reefcore.figures.sheets import answer_sheet, contact_sheet, photo_sheet
 from reefcore.figures.style import download, show, show_table
 from reefcore.figures.substrate import frame_grid
@@ -38,6 +38,7 @@ __all__ = [
     "forest",
     "frame_grid",
     "funnel",
+    "judged",
     "kept_again",
     "kept_up",
     "known_unknown",

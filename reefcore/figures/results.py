@@ -8,7 +8,7 @@ from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RC, Shown, canvas
+from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RC, RED, Shown, canvas
 
 DIVERGING = LinearSegmentedColormap.from_list("orange-blue", [ORANGE, "white", BLUE])
 
@@ -152,6 +152,36 @@ def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences:
         axes.set_xlim(min(span), max(span))
     figure.supxlabel(title, fontsize=10)
     figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
+    return figure
+
+
+def judged(values: pd.DataFrame, pairs: pd.DataFrame) -> Figure:
+    """Draw how values and pairs were judged: intervals beside what is published, each line with its verdict.
+
+    Parameters
+    ----------
+    values, pairs : DataFrame
+        From `reefcore.reproduction.values` and `reefcore.reproduction.pairs`, of one column of one table.
+    """
+    looks = {"covers": (BLUE, "o"), "close but outside": (ORANGE, "s"), "differs": (RED, "X")}
+    looks |= {"same sign, told apart": (BLUE, "o"), "same sign, not told apart": (BLUE, "o")}
+    looks |= {"opposite, not told apart": (ORANGE, "s"), "opposite beyond chance": (RED, "X")}
+    sizes = [len(values), len(pairs)]
+    with rc_context(RC):
+        figure = Figure(figsize=(6.4, 1.4 + 0.3 * sum(sizes)), layout="constrained", facecolor="white")
+        panels = figure.subplots(2, height_ratios=sizes)
+    named = pairs.assign(row=pairs["first"] + " − " + pairs["second"])
+    for axes, rows, title in zip(panels, (values, named), ("values", "differences of two rows"), strict=True):
+        for y, row in enumerate(rows.itertuples()):
+            colour, marker = looks.get(row.verdict, (GREY, "o"))
+            axes.hlines(y, row.far_low, row.far_high, color=colour, lw=0.8)
+            axes.hlines(y, row.ci_low, row.ci_high, color=colour, lw=2.6)
+            axes.plot(row.value, y, marker, color=colour, ms=6)
+            axes.plot(row.published, y, MARKERS[3], color="black", mfc="none", ms=8)
+        lines = rows["row"] + ": " + rows["verdict"]
+        axes.set(title=title, yticks=range(len(rows)), yticklabels=lines, ylim=(len(rows) - 0.4, -0.6))
+    panels[1].axvline(0, color=GREY, lw=0.8, zorder=0)
+    panels[1].set_xlabel("thick: 95 % interval; thin: its long arms; open diamond: published")
     return figure
 
 

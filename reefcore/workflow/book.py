@@ -16,7 +16,7 @@ import yaml
 from reefcore.errors import ReefcoreError
 from reefcore.files import write_json
 from reefcore.workflow import build as workflow
-from reefcore.workflow import keys
+from reefcore.workflow import keys, status
 
 HTML = "book/_build/html"
 _JUPYTER_BOOK = """
@@ -43,9 +43,12 @@ def build() -> Path:
     """
     top = keys.root()
     book, html = top / "book", top / HTML
-    for page in pages():
+    shown = pages()
+    for page in shown:
         if page.startswith("chapters/") and not (book / f"{page}.ipynb").exists():
             raise ReefcoreError(f"the chapter {page} was not run", do="type `make book`, or `reefcore run all` before")
+    if "status" in shown:  # a page that says how all others stand, and the same of the same records
+        status.write(shown)
     sources = [p for p in sorted(book.rglob("*")) if p.is_file() and "_build" not in p.parts and p.suffix != ".json"]
     made_of = {str(p.relative_to(top)): keys.digest(p) for p in [top / "_config.yml", *sources]} | keys.environment()
     key, record = keys.key_of(made_of), html.with_name("record.json")

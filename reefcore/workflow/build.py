@@ -346,41 +346,6 @@ def lock() -> int:
     return handle
 
 
-def status(profile: str = "sample", output: str | Path | None = None) -> list[dict]:
-    """Tell how each chapter of a profile stands, and each step that one needs.
-
-    Returns
-    -------
-    list of dict
-        ``kind``, ``name``, ``state`` (up to date, stale, missing, incomplete), ``why``: what changed since.
-    """
-    output = Path(output or keys.root() / BOOK).absolute()
-    one = find_profile(profile)
-    folder = one.folder(keys.root())
-    pages = chapters(["all"], {"profile": profile}) if notebooks() else []
-    wanted = {need for chapter in pages for need in chapter.needs} or set(steps.plan(one))
-    rows = []
-    for name in reversed(steps.plan(one)):
-        if name in wanted:
-            wanted |= {*steps.plan(one)[name].needs}
-            rows.insert(
-                0, ("step", name, steps.record_path(folder, name), folder, steps.ingredients(one, folder, name))
-            )
-    rows += [("chapter", c.name, record_path(output, c.name), output, ingredients(c)) for c in pages]
-    result = []
-    for kind, name, path, base, made_of in rows:
-        record = keys.read_record(path)
-        why = keys.changes(record["ingredients"], made_of) if record else []
-        if record is None:
-            state = "missing"
-        elif why:
-            state = "stale"
-        else:
-            state = "up to date" if keys.fresh(path, base, keys.key_of(made_of)) else "incomplete"
-        result.append({"kind": kind, "name": name, "state": state, "why": why})
-    return result
-
-
 def run(names: list[str], given: dict, output: str | Path | None = None, cores: int = 2) -> bool:
     """Build chapters and the steps they need, with Snakemake; return whether everything succeeded.
 
