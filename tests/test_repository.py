@@ -65,7 +65,7 @@ TABLES_ONLY = [
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
-TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate"]
+TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "audit", "audit.read"]
 TABLES_ONLY += [
     f"substrate.{name}" for name in "grid decision tracks observers stream own pseudo training compared".split()
 ]
