@@ -213,6 +213,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--profile", help="of the results: full, sample, a YAML file (sample; with FILE it must be said)")
     one.add_argument("--json", action="store_true", help="for programs")
 
+    one = command(commands, "audit", _audit, "say whether tables of results can be right: the paper's, or your own")
+    one.add_argument("files", nargs="*", metavar="FILE", help="CSV or xlsx: precision, recall, F1, accuracy, n, ...")
+    one.add_argument("--json", action="store_true", help="for programs")
+    sure = ["impossible", "inconsistent", "ask"]
+    one.add_argument("--certainty", choices=sure, default="ask", help="only findings as sure as this (ask: all)")
+
     one = command(commands, "predict", _predict, "predict annotated points, or points laid on photos, with a model")
     one.add_argument("checkpoint", metavar="CHECKPOINT", help="a trained model")
     one.add_argument("given", metavar="INPUT", help="annotations (with --photos), a folder of photos, or one photo")
@@ -699,6 +705,21 @@ def _evaluate(options) -> None:
     if options.output:
         write_parquet(table, options.output)
     print(table.to_json(orient="records", indent=2) if options.json else table.round(4).to_string(index=False))
+
+
+def _audit(options) -> int:
+    from reefcore import audit
+    from reefcore.audit.read import read
+
+    found = audit.run({file: read(file) for file in options.files} or None)
+    looked, sure = found.attrs["checked"], list(audit.CERTAINTY)
+    found = found[found["certainty"].isin(sure[: sure.index(options.certainty) + 1])].reset_index(drop=True)
+    if options.json:
+        rows = {"findings": found.to_dict("records"), "checked": looked.to_dict("records")}
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+    else:
+        print(audit.report(found))
+    return int(len(found) > 0)
 
 
 def _reproduced(options) -> int:

@@ -67,6 +67,7 @@ TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissan
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
+TABLES_ONLY += ["audit", "audit.read", "audit.rules", "audit.statements"]
 TABLES_ONLY += [
     f"substrate.{name}" for name in "grid decision tracks observers stream own pseudo training compared".split()
 ]

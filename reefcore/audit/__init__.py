@@ -13,7 +13,7 @@ import pandas as pd
 
 from reefcore import published
 from reefcore.audit import rules
-from reefcore.audit.finding import CERTAINTY
+from reefcore.audit.finding import CERTAINTY, checked
 from reefcore.errors import ReefcoreError
 from reefcore.predictions import run_parts
 
@@ -39,8 +39,8 @@ SETTLE = {
     "reversed_score": "whether a high score meant known or unknown when it was evaluated",
 }
 LIMITS = (
-    "An audit reads numbers, not data: what it does not report may still be wrong, and what it reports may be a slip of "
-    "typing, of rounding or of naming as well as of computing. It says nothing of how good a model is, nor why."
+    "An audit reads numbers, not data: what it does not report may still be wrong, and what it reports may be a slip "
+    "of typing, rounding or naming as well as of computing. It says nothing of how good a model is, nor why."
 )
 
 
@@ -52,13 +52,12 @@ def of_metrics(metrics: pd.DataFrame) -> pd.DataFrame:
     metrics : DataFrame
         See `reefcore.metrics.evaluate`. Micro recall is left out where accuracy, the same number, is there.
     """
-    parts = run_parts(metrics["run_id"]).fillna("")
-    found = metrics.join(parts).assign(table="metrics", step=0.0, unit="fraction", model=parts["recipe"])
-    found = found[
-        ~((found["metric"] == "micro_recall") & found["run_id"].isin(found.query("metric == 'accuracy'")["run_id"]))
-    ]
+    found = metrics.join(run_parts(metrics["run_id"]).fillna("").rename(columns={"recipe": "model"}))
+    accuracies = found.loc[found["metric"] == "accuracy", "run_id"]
+    found = found[(found["metric"] != "micro_recall") | ~found["run_id"].isin(accuracies)]
     found["metric"] = found["metric"].replace("micro_recall", "accuracy")
-    found["place"] = found["run_id"] + ", " + found["metric"].map(rules.word)
+    place = found["run_id"] + ", " + found["metric"].map(rules.word)
+    found = found.assign(place=place, table="metrics", step=0.0, unit="fraction")
     columns = ["place", "table", "model", "train", "test", "metric", "value", "step", "unit", "n", "classes"]
     return found[columns].astype({"n": float, "classes": float}).reset_index(drop=True)
 
@@ -68,14 +67,9 @@ def of_paper() -> pd.DataFrame:
 
     ``stated``: metric -> what the text says; ``other_n``: size of a test set -> another printed count near it -> place.
     """
-    found, counts = published.cells(), published.values().query("unit == 'annotations' and qualifier == 'exact'")
-    counts = counts.astype({"value": float}).drop_duplicates("value")
+    found, counts = published.cells(), published.values().query("unit == 'annotations' and step == 1")
     near = {
-        n: {
-            row.value: f"section {row.section}"
-            for row in counts.itertuples()
-            if 0 < abs(row.value - n) <= OTHER_N * n and row.step == 1
-        }
+        n: {row.value: f"section {row.section}" for row in counts.itertuples() if 0 < abs(row.value - n) <= OTHER_N * n}
         for n in found["n"].dropna().unique()
     }
     found.attrs = {"stated": STATED, "other_n": near}
@@ -103,18 +97,19 @@ def run(tables: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None) -> pd.D
     ReefcoreError
         Where a table lacks a column of results.
     """
-    if tables is None:
-        results = of_paper()
-    elif isinstance(tables, pd.DataFrame):
-        results = tables
-    else:
-        results = pd.concat([part.assign(table=name) for name, part in tables.items()], ignore_index=True)
-    lacking = [name for name in NEEDED if name not in results]
-    if lacking:
-        raise ReefcoreError(
-            f"a table of results lacks {', '.join(lacking)}", do="make it with reefcore.audit.read.read(FILE)"
-        )
-    results, findings, looked = rules.ready(results), [], []
+    looked, findings, given = [], [], {"": tables} if isinstance(tables, pd.DataFrame) else tables or {"": of_paper()}
+    for name, part in given.items():
+        lacking = [column for column in NEEDED if column not in part]
+        if lacking:
+            do = "make it with reefcore.audit.read.read(FILE)"
+            raise ReefcoreError(f"a table of results lacks {', '.join(lacking)}", name or None, do)
+        said = [f"{column} as {what}" for column, what in part.attrs.get("columns", {}).items()]
+        if said:
+            said += [f"not {column}" for column in part.attrs["unread"]]
+            looked.append(checked("read", name or part["table"].iloc[0], len(part), "; ".join(said)))
+    results = pd.concat([part.assign(table=name) if name else part for name, part in given.items()], ignore_index=True)
+    results.attrs = next(iter(given.values())).attrs
+    results = rules.ready(results)
     for rule in rules.RULES:
         found, checks = rule(results)
         findings, looked = findings + found, looked + checks
@@ -131,7 +126,8 @@ def report(findings: pd.DataFrame) -> str:
         lines += [f"{number}. {row.certainty.capitalize()} ({row.rule}): {CERTAINTY[row.certainty]}.", fill(row.text)]
         lines += [fill(f"Where: {row.where}"), fill(f"Printed: {row.values}")]
         lines += [fill(f"What would settle it: {SETTLE.get(row.rule, 'the data behind the two places')}."), ""]
-    lines += [f"{len(findings)} findings." if len(findings) else "Nothing was found.", "", "What was checked:"]
-    for row in findings.attrs["checked"].itertuples():
+    many = "Nothing was found." if findings.empty else f"{len(findings)} finding{'s' * (len(findings) > 1)}."
+    lines += [many, "", "What was checked, and how often:"]
+    for row in findings.attrs["checked"].query("checks > 0").itertuples():
         lines.append(fill(f"{row.rule}: {row.where}: {row.checks:,}{f' ({row.remark})' if row.remark else ''}"))
     return "\n".join([*lines, "", textwrap.fill(LIMITS, 100)])

@@ -21,7 +21,7 @@ ALIASES = {
     "train": "train trainset training trainedon",
     "test": "test testset dataset split setting testsplit scheme benchmark",
     "class": "class label genus taxon category",
-    "n": "n samples support testsize testsamples points annotations nsamples ntest numberofsamples",
+    "n": "n samples support testsize testsamples nsamples ntest numberofsamples",
     "classes": "classes nclasses numclasses numberofclasses",
     "macro_precision": "macroprecision precisionmacro macroavgprecision precision prec",
     "macro_recall": "macrorecall recallmacro macroavgrecall balancedaccuracy balancedacc uar recall rec",
@@ -56,17 +56,17 @@ def _number(text: str, size: bool) -> tuple[float, float, bool, bool] | None:
     return float(text), step if step >= 1e-7 else 0.0, percent, bool(mean)
 
 
-def _columns(header: list[str], path: Path, n_rows: pd.DataFrame) -> dict[str, int]:
+def _columns(header: list[str], path: Path, frame: pd.DataFrame) -> dict[str, int]:
     keys = [re.sub("pct$|percent(age)?$", "", sheet.key(name)) for name in header]
     found = {}
     for what, aliases in ALIASES.items():
         at = next((keys.index(alias) for alias in aliases.split() if alias in keys), None)
         if at is not None:
             found[what] = at
-    first = n_rows[0].str.casefold() if len(n_rows) else ()
+    first = frame[0].str.casefold() if len(frame) else ()
     if "" in keys[:1] and not {"model", "class"} <= set(found):  # what pandas writes for an index
         found["class" if "class" not in found and set(REPORT) & set(first) else "model"] = 0
-    if {"y_true", "y_pred"} & set(name.strip() for name in header):
+    if {"y_true", "y_pred"} & {name.strip() for name in header}:
         raise ReefcoreError(
             "this is a file of predictions, not of results",
             path,
@@ -112,8 +112,8 @@ def read(path: str | Path) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Results as `reefcore.audit.rules` has them. ``.attrs["units"]``: column -> how it was read; ``.attrs["unread"]``:
-        columns that were not.
+        Results as `reefcore.audit.rules` has them. ``.attrs["columns"]``: column -> how it was
+        read; ``.attrs["unread"]``: columns that were not.
 
     Raises
     ------
@@ -156,11 +156,12 @@ def read(path: str | Path) -> pd.DataFrame:
         again = names.duplicated(keep=False)  # rows that differ in a column that was not read are of different models
         if more is not None:
             names["model"] = names["model"].where(~again, (names["model"] + ", " + pd.Series(more)).str.strip(", "))
-    rows, units = [], {}
-    for what in values.keys() - set(SIZES):
+    names["model"] = names["model"].replace("", path.stem)
+    rows, said = [], {head.header[at] or "first column": what for what, at in columns.items()}
+    for what in (what for what in values if what not in SIZES):
         header = head.header[columns[what]]
         unit = _unit(what, header, [(whole.lines[row], cell) for row, cell in values[what].items()], path)
-        units[header] = f"{word(what)}, {unit}"
+        said[header] = f"{word(what)}, {unit}"
         for row, (value, step, _, mean) in values[what].items():
             place = f"{path.name}, line {whole.lines[row]}, column {header}"
             size = {name: values.get(name, {}).get(row, (np.nan,))[0] for name in SIZES}
@@ -171,7 +172,7 @@ def read(path: str | Path) -> pd.DataFrame:
     found = pd.DataFrame(rows).sort_values(["row", "at"], ignore_index=True)
     if text["class"] is not None:
         found = _as_classes(found)
-    found.attrs = {"units": units, "unread": [head.header[at] for at in unread]}
+    found.attrs = {"columns": said, "unread": [head.header[at] for at in unread]}
     return found.drop(columns=["row", "at"])
 
 

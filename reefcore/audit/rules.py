@@ -24,6 +24,7 @@ from reefcore.audit.finding import checked, finding
 SCALE = {"percent": 100.0, "fraction": 1.0, "rank": 1.0}
 WORDS = {"auroc": "AUROC", "fpr_at_95_tpr": "FPR@95%TPR", "f1": "F1"}
 AVERAGES = {kind: [f"{kind}_{name}" for name in ("precision", "recall", "f1")] for kind in ("macro", "weighted")}
+RECALLS = ["accuracy", "macro_recall", "weighted_recall"]  # one number where all classes have as many points
 TINY = 1e-9  # fractions: floating-point arithmetic
 FEWEST, MOST = 5, 0.8  # triples that speak, and the share that agrees, before something is said of a table
 NEAR = 3  # steps: what counts as equal to the harmonic mean; each of three numbers is rounded
@@ -132,7 +133,7 @@ def f1_bound(results: pd.DataFrame) -> Found:
     findings = []
     for (model, table, metric), triples in over.items():
         said = _and(
-            f"{printed(f)} where the mean of {printed(p)} and {printed(r)} is {printed(f, (p.v + r.v) / 2)} ({f.setting})"
+            f"{printed(f)} where {printed(p)} and {printed(r)} average {printed(f, (p.v + r.v) / 2)} ({f.setting})"
             for p, r, f in triples
         )
         text = (
@@ -161,18 +162,20 @@ def harmonic(results: pd.DataFrame) -> Found:
         near = [gap <= NEAR * step + TINY for gap, *_ in triples]
         speak = [(p.v - r.v) ** 2 > 4 * NEAR * step * (p.v + r.v) for _, p, r, _ in triples]
         agree = sum(a and b for a, b in zip(near, speak, strict=True))
+        remark = f"{sum(speak)} can tell the definitions apart, {agree} of them are the harmonic mean"
+        looked.append(checked("harmonic", table, len(triples), remark))
         if not step or sum(speak) < FEWEST or agree < MOST * sum(speak):
-            remark = f"{sum(speak)} of {len(triples)} could tell the definitions apart, {agree} of them equal it"
-            looked.append(checked("harmonic", table, len(triples), remark))
             continue
         f, stated = triples[0][3], results.attrs.get("stated", {}).get("macro_f1")
-        above = [c for gap, p, r, c in triples if c.v > _harmonic(p.v, r.v) + step + TINY and gap <= NEAR * step + TINY]
+        above = [
+            c for (gap, p, r, c), a in zip(triples, near, strict=True) if a and c.v - _harmonic(p.v, r.v) > step + TINY
+        ]
         not_so = [triple[3] for triple, follows in zip(triples, near, strict=True) if not follows]
         text = (
             f"{sum(near)} of {len(triples)} macro F1 of {table} equal, within {printed(f, NEAR * step)}, the harmonic "
             f"mean of the averaged precision and recall; of the {sum(speak)} where the two definitions should differ "
-            f"visibly, {agree} do. The mean of the F1 of the classes{f' ({stated})' if stated else ''} lies below that, "
-            "the more so the more classes differ."
+            f"visibly, {agree} do. The mean of the F1 of the classes{f' ({stated})' if stated else ''} is lower, the "
+            "more so the more classes differ."
         )
         for few, said in ((above, "lie above it by more than rounding, which no such mean can"), (not_so, "differ")):
             text += f" {len(few)} {said}: {_and(f'{c.model} {printed(c)} ({c.setting})' for c in few)}." if few else ""
@@ -203,8 +206,8 @@ def reversed_score(results: pd.DataFrame) -> Found:
         text = (
             f"{cell.table} prints for {cell.model} an AUROC of {printed(cell)}, far below chance"
             f"{f', with a FPR@95%TPR of {printed(rate)}' if rate else ''}. With the score turned round it would be "
-            f"{printed(cell, 1 - cell.v)}{''.join(f'; {o.model} has {printed(o)}' for o in _rows(beside))}. A score that "
-            "is low for what is known, as the energy of Liu et al. (2020), gives this if it is taken as high for it."
+            f"{printed(cell, 1 - cell.v)}{''.join(f'; {o.model} has {printed(o)}' for o in _rows(beside))}. A score "
+            "that is low for what is known, as the energy of Liu et al. (2020), gives this if taken as high for it."
             f"{f' The text says otherwise: {stated}.' if stated else ''}"
         )
         cells = [cell, rate] if rate else [cell]
@@ -234,9 +237,7 @@ def granularity(results: pd.DataFrame) -> Found:
         cells = [cell for cell in _rows(group) if cell.n * 2 * cell.half < 1 - TINY]
         if not cells:
             c = _rows(group)[0]
-            remark = (
-                f"cannot bite: one of {c.n:,.0f} points is {printed(c, 1 / c.n, 3)}, finer than a step of {c.step:g}"
-            )
+            remark = f"cannot bite: one of {c.n:,.0f} points is {printed(c, 1 / c.n, 3)}, finer than {c.step:g}"
             looked.append(checked("granularity", where, len(group), remark))
             continue
         chance = 1 - np.mean([cell.n * 2 * cell.half for cell in cells])
@@ -247,8 +248,8 @@ def granularity(results: pd.DataFrame) -> Found:
         neither = [cell for cell in failed if not reachable(cell, cell.n, cut=True)]
         said = _and(f"{c.model} {c.label} {printed(c)}".replace("  ", " ") for c in neither) if neither else ""
         text = (
-            f"{len(failed)} of {len(cells)} printed shares of {where} are no whole number out of {whose}, however halves "
-            f"are rounded; of numbers unrelated to it {chance:.0%} would not be. With digits cut off instead, "
+            f"{len(failed)} of {len(cells)} printed shares of {where} are no whole number out of {whose}, however "
+            f"halves are rounded; of numbers unrelated to it {chance:.0%} would not be. With digits cut off instead, "
             f"{f'{len(neither)} still are not: {said}' if neither else 'all are'}."
         )
         for other, source in results.attrs.get("other_n", {}).get(n, {}).items():
@@ -307,10 +308,12 @@ def macro_bounds(results: pd.DataFrame) -> Found:
             counts = counts if known else [1] * int(a.classes - 1) + [int(a.n - a.classes + 1)]
             low = macro_recall_range(counts, least)[0] if known else least / a.n / a.classes
             high = macro_recall_range(counts, most)[1]
-            fits.append(low - TINY <= r.v + r.half and r.v - r.half <= high + TINY)
-        if fits:
-            exact, weak = exact + known, weak + (not known)
-        if fits and not any(fits):
+            fits.append((low - TINY <= r.v + r.half and r.v - r.half <= high + TINY, known, a, r, low, high))
+        if not fits:
+            continue
+        fit, known, a, r, low, high = max(fits, key=itemgetter(0))
+        exact, weak = exact + known, weak + (not known)
+        if not fit:
             given = "the sizes of its classes" if known else f"{a.classes:.0f} classes of {a.n:,.0f} points"
             text = (
                 f"With an accuracy of {printed(a)} and {given}, macro recall is from {printed(r, low)} to "
@@ -337,8 +340,8 @@ def per_class(results: pd.DataFrame) -> Found:
         high = _harmonic(p.v + p.half, r.v + r.half)
         if f.v + f.half < low - TINY or f.v - f.half > high + TINY:
             text = (
-                f"For the class {label} of {model} the F1 is printed as {printed(f)}; the harmonic mean of precision and "
-                f"recall as printed, with rounding, is {printed(f, low, 1)} to {printed(f, high, 1)}."
+                f"For the class {label} of {model} the F1 is printed as {printed(f)}; the harmonic mean of the printed "
+                f"precision and recall, with rounding, is {printed(f, low, 1)} to {printed(f, high, 1)}."
             )
             findings.append(_finding("per_class", "impossible", [p, r, f], text))
     key = ["table", "model", "setting", "metric"]
@@ -395,11 +398,12 @@ def repeats(results: pd.DataFrame) -> Found:
     whose settings are so many columns apart. Numbers that differ by `d` on the whole are the same in about step / d of
     all cases; `d` is the lower quartile in the alignment, over all models, and at most the range of all that is printed
     of the model in these settings, so that numbers which are close by nature (precision and F1; accuracy and macro
-    recall of balanced classes; all of them near 100 %) do not count. k of m repeats have the chance
+    recall of balanced classes; all of them near 100 %) do not count. Where all models have accuracy for macro recall
+    the classes are balanced. k of m repeats have the chance
     comb(m, k) (step / d)^k, times the alignments looked at. Below 1 in 100 two and more are reported. A lone one is to
     be expected in any large table, and is reported below 1 in 1,000; one between different units (a percentage and a
-    rank), whose pairs are few, where fewer than 0.1 are expected over the spread of the models' values. Equal numbers of
-    two models are no finding.
+    rank), whose pairs are few, where fewer than 0.1 are expected over the spread of the models' values. Two models may
+    share a number.
     """
     findings, table = [], _not_round(results)
     cells = _rows(table)
@@ -407,42 +411,39 @@ def repeats(results: pd.DataFrame) -> Found:
     pairs = table.merge(table, on="model", suffixes=("", "2")).query("row < row2")
     pairs = pairs[(pairs["metric"] != pairs["metric2"]) | (pairs["order"] != pairs["order2"])]
     pairs = pairs.assign(d=(pairs["value"] - pairs["value2"]).abs(), shift=pairs["order2"] - pairs["order"])
-    pairs = pairs.assign(same=pairs["d"] < TINY)
-    key, like = ["table", "metric", "table2", "metric2", "shift"], pairs["unit"] == pairs["unit2"]
+    pairs, key = pairs.assign(same=pairs["d"] < TINY), ["table", "metric", "table2", "metric2", "shift"]
+    balanced = pairs[["metric", "metric2"]].isin(RECALLS).all(axis=1) & (pairs["shift"] == 0)
+    pairs = pairs[~balanced | ~pairs.groupby([*key, "order"])["same"].transform("all")]
+    like = pairs["unit"] == pairs["unit2"]
     of = table.groupby(["model", "order"])["value"].agg(list)
-    looks, counted = len(pairs.loc[like, [*key, "model"]].drop_duplicates()), set()
-
-    def tell(found: pd.DataFrame, certainty: str, chance: str) -> None:
-        both = [(cells[i], cells[j]) for i, j in zip(found["row"], found["row2"], strict=True)]
-        names = {frozenset([(a.metric, a.setting), (b.metric, b.setting), a.model]) for a, b in both}
-        if names <= counted:  # a number that two tables print is repeated once
-            return
-        counted.update(names)
-        (a, b), (ones, others) = both[0], zip(*both, strict=True)
-        text = (
-            f"{b.table} prints for {b.model}, as {word(b.metric)} ({_and(c.setting for c in others)}), "
-            f"{_and(map(printed, others))}: what {a.table} prints as {word(a.metric)} ({_and(c.setting for c in ones)}). "
-            f"{chance} such agreements are to be expected by chance in all that was compared."
-        )
-        findings.append(_finding("repeats", certainty, [cell for pair in both for cell in pair], text))
-
+    looks, counted, told = len(pairs.loc[like, [*key, "model"]].drop_duplicates()), set(), []
     for _, group in pairs[like & pairs.groupby(key)["same"].transform("any")].groupby(key, sort=False):
         apart = group.loc[~group["same"], "d"]
         for model, own in group[group["same"]].groupby("model", sort=False):
             m, k = int((group["model"] == model).sum()), len(own)
-            room = [
-                np.ptp(of[model, one] + of[model, two]) for one, two in zip(own["order"], own["order2"], strict=True)
-            ]
+            room = [np.ptp(of[model, i] + of[model, j]) for i, j in zip(own["order"], own["order2"], strict=True)]
             rate = own["step"].min() / max(min(apart.quantile(0.25), *room), TINY) if len(apart) else 1.0
             expected = comb(m, k) * min(1.0, rate) ** k * looks
             if expected < (0.01 if k > 1 else 0.001):
-                tell(own, "inconsistent" if k > 1 else "ask", f"{expected:.1g}")
+                told.append((own, "inconsistent" if k > 1 else "ask", f"{expected:.1g}"))
     other = pairs[~like].groupby("model", sort=False)
     spread = other[["value", "value2"]].max().max(axis=1) - other[["value", "value2"]].min().min(axis=1)
     expected = (other.size() * other["step"].min() / spread.clip(lower=TINY)).sum()
-    for _, own in pairs[~like & pairs["same"]].groupby("model", sort=False):
-        if expected < 0.1:
-            tell(own, "ask", f"Their units differ; {expected:.2g}")
+    if expected < 0.1:
+        told += [(own, "ask", f"Their units differ; {expected:.1g}") for _, own in other if own["same"].any()]
+    for found, certainty, chance in told:
+        both = [(cells[i], cells[j]) for i, j in found.loc[found["same"], ["row", "row2"]].to_numpy()]
+        names = {frozenset([(a.metric, a.setting), (b.metric, b.setting), a.model]) for a, b in both}
+        if names <= counted:  # a number that two tables print is repeated once
+            continue
+        counted.update(names)
+        (a, b), (ones, others) = both[0], zip(*both, strict=True)
+        text = (
+            f"{b.table} prints for {b.model}, as {word(b.metric)} ({_and(c.setting for c in others)}), "
+            f"{_and(map(printed, others))}: what {a.table} prints as {word(a.metric)} "
+            f"({_and(c.setting for c in ones)}). {chance} such agreements would be expected by chance in all compared."
+        )
+        findings.append(_finding("repeats", certainty, [cell for pair in both for cell in pair], text))
     return findings, [checked("repeats", "pairs of two quantities of one model", len(pairs))]
 
 
@@ -452,8 +453,8 @@ def shifted(results: pd.DataFrame) -> Found:
     A row is one metric of a model over settings, or the metrics of a model in one setting. The differences of two such
     rows range over at most two steps. By chance that is about (4 step / T)^(k - 1) for k columns, T the lower quartile
     of that range for the other pairs of the kind (the same two metrics, one model or two) and at most the range of the
-    rows themselves, times the pairs looked at;
-    metrics depend on each other, so one column less counts there. One metric of one model in two tables is agreement.
+    rows themselves, times the pairs looked at; metrics depend on each other, so one column less counts there. One
+    metric of one model in two tables is agreement.
     """
     findings, checks, table = [], 0, _not_round(results)
     table = table[table["unit"] != "rank"]
@@ -461,22 +462,19 @@ def shifted(results: pd.DataFrame) -> Found:
         wide = table.pivot_table(index=["table", "model", row], columns=column, values="v", sort=False)
         values, names, kinds = wide.to_numpy(), list(wide.index), {}
         for i, j in combinations(range(len(values)), 2):
-            d = values[i] - values[j]
-            d = d[np.isfinite(d)]
-            if len(d) >= 4 and names[i][1:] != names[j][1:]:
+            one, two = values[[i, j]][:, np.isfinite(values[i] + values[j])]
+            if len(one) >= 4 and names[i][1:] != names[j][1:]:
                 kind = (names[i][1] == names[j][1], *sorted([names[i][2], names[j][2]] if less == 1 else []))
-                both = values[:, np.isfinite(values[i] + values[j])][[i, j]]
-                kinds.setdefault(kind, []).append(
-                    (np.ptp(d), len(d), d.mean(), np.ptp(both, axis=1).min(), names[i], names[j])
-                )
+                pair = np.ptp(one - two), min(np.ptp(one), np.ptp(two)), len(one), np.mean(one - two)
+                kinds.setdefault(kind, []).append((*pair, names[i], names[j]))
         step = 2 * table["half"].max()
         for pairs in kinds.values():
             checks += len(pairs)
             wider = [span for span, *_ in pairs if span > 2 * step + TINY]
             usual = np.quantile(wider, 0.25) if len(wider) >= 3 else 0.0
-            for span, k, mean, own, one, two in pairs:
+            for span, own, k, mean, one, two in pairs:
                 rate = min(1.0, 4 * step / max(min(usual, own), TINY))
-                if span <= 2 * step + TINY and len(pairs) * rate ** (k - less) < 0.001:
+                if span <= 2 * step + TINY and len(pairs) * rate ** (k - less) < 0.01:
                     common = wide.columns[wide.loc[[one, two]].notna().all()]
                     rows = table[["table", "model", row]].apply(tuple, axis=1).isin([one, two])
                     cells = _rows(table[rows & table[column].isin(common)])
