@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom, norm
 
-from reefcore import comparison, open_set, published, ranking, recipes, review, splits, zero_shot
+from reefcore import comparison, curation, geography, open_set, published, ranking, recipes, review, splits, zero_shot
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet
 from reefcore.predictions import run_parts
-from reefcore.profiles import TRAIN_SETS
 from reefcore.published import COMMON_TEST
 from reefcore.recipes import zero_shot as models
 from reefcore.tables import SCHEMES, check
@@ -95,9 +94,13 @@ def _text(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame
     quantity = table["quantity"].str.removeprefix("expert ").str.removesuffix(" (%)")
     filters = table.assign(place="review/" + stage + "/" + quantity, value=table["reproduced"])
     site = quality.loc[quality["site"], "source"].min()
-    counts = comparison.data_set(annotations, tables["sources"], tables["images"], tables["reviews"], site)
-    counts = counts.assign(place=counts.attrs["places"], value=counts["here"])
-    return pd.concat([filters, counts]).astype({"value": float})
+    sources = tables["sources"]
+    counts = [comparison.data_set(annotations, sources, tables["images"], tables["reviews"], site)]
+    counts.append(comparison.largest_ecoregions(geography.by_ecoregion(curation.hard_corals(annotations))))
+    if "layout" in sources:
+        counts.append(comparison.point_layouts(annotations, sources, site))
+    found = [filters, *(table.assign(place=table.attrs["places"], value=table["here"]) for table in counts)]
+    return pd.concat(found).astype({"value": float})
 
 
 def _settings() -> dict[str, str]:
@@ -123,7 +126,7 @@ TABLES = tuple(dict.fromkeys(name for needs in MAKERS.values() for name in needs
 
 
 def gather(tables: Mapping[str, pd.DataFrame], n: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Put every published value of Tables 2 to 12, and of the text what the chapters compare, beside a profile's.
+    """Put every published value of Tables 2 to 12, and the counts of data and reviews in the text, beside a profile's.
 
     Parameters
     ----------
@@ -197,7 +200,7 @@ def read(path: str | Path, profile: str | None = None) -> pd.DataFrame:
         raise ReefcoreError("there is no result in this file", path, "give at least one run and metric")
     parts, value, low, high = run_parts(kept["run_id"]), *(kept[name] for name in ("value", "ci_low", "ci_high"))
     known = parts["recipe"].str.partition(".")[0].isin([*recipes.names(), *models.names()])
-    sets = parts["train"].isin([*TRAIN_SETS, "zero"]) & parts["test"].isin(SCHEMES)
+    sets = parts["train"].isin([*dict(published.settings()), "zero"]) & parts["test"].isin(SCHEMES)
     outside = (value < low - 1e-9) | (value > high + 1e-9) | (low > high)
     for column, wrong, what in (
         ("run_id", ~sets, "does not end in -TRAIN-TEST, such as -S3-W"),

@@ -84,7 +84,10 @@ class TestGather:
         assert set(run["item"]) == {"Table 2", "text"} and run["ci_low"].isna().all()
         value, quality, split = run.set_index("place")["value"], tables["quality"], tables["splits"]
         assert value["review/step1/annotations"] == (quality["step1"] & ~quality["site"]).sum()
-        assert value["dataset/images"] == len(tables["images"])
+        assert value["dataset/images"] == len(tables["images"]) and value["dataset/ecoregions_figure_7"] > 0
+        sources = tables["sources"]
+        away = sources.loc[sources["source"] != smoke.profile.site, "layout"]
+        assert value["points/simple random"] == (away == "simple random").sum() > 0
         assert value["2/Train-S4/annotations"] == ((split["scheme"] == "S4") & (split["part"] == "train")).sum()
         assert 1 < value["2/Test-S1/expert_agreement_pct"] <= 100 and value["2/Test-W/sources"] == 1
 
@@ -194,6 +197,12 @@ class TestVerdicts:
         told = reproduction.verdicts(small([50.03, 50.0, *[40] * 8], [49.4, 50.6, *[40] * 8], 0.4), "full").iloc[0]
         assert told["differs"] == 0 and told["covers"] >= told["needed"]
         assert told[reproduction.BEYOND] == 1 and told["verdict"] == "partly"
+
+    @pytest.mark.parametrize(("near", "verdict"), [(0, "reproduced"), (1, "partly")])
+    def test_one_miss_more_than_chance_makes_is_too_many(self, near, verdict):
+        misses = 40 - reproduction.needed(40) + near
+        told = reproduction.verdicts(small([50.0] * 40, [51.3] * misses + [50.0] * (40 - misses)), "full").iloc[0]
+        assert told["differs"] == 0 and told["close but outside"] == misses and told["verdict"] == verdict
 
     def test_a_table_that_is_not_all_run_is_reproduced_in_part(self):
         table = metrics()
