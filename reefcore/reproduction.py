@@ -184,18 +184,17 @@ def read(path: str | Path, profile: str | None = None) -> pd.DataFrame:
     """
     try:
         table = read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path)
-    except (ValueError, OSError) as error:
-        raise ReefcoreError(f"this is not a readable CSV ({error})", path, "give UTF-8 CSV or Parquet") from None
-    if "run_id" in table and "scheme" not in table:
-        test = run_parts(table["run_id"].astype("str"))["test"]
-        table["scheme"] = test.where(test.isin(SCHEMES), SCHEMES[0])  # run ids are checked below
-    try:
+        if "run_id" in table and "scheme" not in table:
+            test = run_parts(table["run_id"].astype("str"))["test"]
+            table["scheme"] = test.where(test.isin(SCHEMES), SCHEMES[0])  # run ids are checked below
         kept, problems = check(table, "metrics")
     except ReefcoreError as error:
         raise ReefcoreError(error.what, path, error.do) from None
+    except (ValueError, OSError) as error:
+        raise ReefcoreError(f"this is not a readable CSV ({error})", path, "give UTF-8 CSV or Parquet") from None
     if len(problems):
-        first = problems.iloc[0]
-        raise ReefcoreError(f"{first['problem']}", f"{path}:{first['line']}: {first['column']}", "correct this row")
+        line, column, problem = problems.iloc[0]
+        raise ReefcoreError(problem, f"{path}:{line}: {column}", "correct this row")
     if kept.empty:
         raise ReefcoreError("there is no result in this file", path, "give at least one run and metric")
     parts, value, low, high = run_parts(kept["run_id"]), *(kept[name] for name in ("value", "ci_low", "ci_high"))
@@ -283,6 +282,7 @@ def pairs(results: pd.DataFrame) -> pd.DataFrame:
         alone), ``far_low``, ``far_high`` (with its long arms) and ``verdict``.
     """
     rows = results[~results["item"].isin(UNORDERED)].reset_index(drop=True).rename_axis("order").reset_index()
+    rows["down"], rows["up"] = (rows["value"] - rows["ci_low"]).clip(0), (rows["ci_high"] - rows["value"]).clip(0)
     found = []
     for of, where, side in (("rows", "column", "row"), ("columns", "row", "column")):
         part = rows if of == "rows" else rows[~rows["item"].isin(MIXED)]
@@ -290,14 +290,10 @@ def pairs(results: pd.DataFrame) -> pd.DataFrame:
         found.append(both.assign(of=of, where=both[where], first=both[side], second=both[f"{side}_2"]))
     both = pd.concat(found, ignore_index=True)
     printed = both["published"] - both["published_2"]
-    down, up, down_2, up_2 = (
-        (sign * (both[f"value{end}"] - both[f"{ci}{end}"])).clip(0)
-        for end in ("", "_2")
-        for sign, ci in ((1, "ci_low"), (-1, "ci_high"))
-    )
     gap = both["value"] - both["value_2"]
     table = both[["item", "of", "where", "first", "second"]].assign(published=printed, value=gap)
-    table = table.assign(ci_low=gap - np.hypot(down, up_2), ci_high=gap + np.hypot(up, down_2))
+    table["ci_low"] = gap - np.hypot(both["down"], both["up_2"])
+    table["ci_high"] = gap + np.hypot(both["up"], both["down_2"])
     table = table[printed.abs() > (both["step"] + both["step_2"]) / 2 + 1e-9].reset_index(drop=True)
     gap, sure = table["value"], table["ci_low"].notna()
     arms = _arms(sure.groupby(table["item"]).transform("sum"))
@@ -326,12 +322,10 @@ def orders(results: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
         `reefcore.ranking.order_agreement`).
     """
     run = judged[(judged["of"] == "rows") & (judged["verdict"] != NOT_RUN)]
-    by = run["verdict"].groupby([run["item"], run["where"]], sort=False)
-    table = by.agg(
-        pairs="size",
-        same=lambda said: said.isin([TOLD, UNTOLD]).mean(),
-        **{name: lambda said, name=name: (said == name).sum() for name in (OPPOSITE, BEYOND)},
-    )
+    flags = {name: run["verdict"] == name for name in (OPPOSITE, BEYOND)}
+    flags = run.assign(pairs=1, same=run["verdict"].isin([TOLD, UNTOLD]), **flags)
+    table = flags.groupby(["item", "where"], sort=False)[["pairs", "same", OPPOSITE, BEYOND]].sum()
+    table["same"] = table["same"] / table["pairs"]
     columns = results.dropna(subset=["value"]).groupby(["item", "column"])
     tau = {key: ranking.order_agreement(rows.assign(setting=""))["kendall"].iloc[0] for key, rows in columns}
     table["kendall"] = [tau[key] for key in table.index]
@@ -377,12 +371,10 @@ def verdicts(results: pd.DataFrame, kind: str) -> pd.DataFrame:
         `OPPOSITE` and `BEYOND`; ``fails`` (bool: something that was run breaks a rule).
     """
     judged, order = values(results), pairs(results)
-    counts = pd.crosstab(judged["item"], judged["verdict"]).reindex(
-        index=judged["item"].unique(), columns=[COVERS, CLOSE, DIFFERS, SAME, OTHER, NOT_RUN], fill_value=0
-    )
-    signs = pd.crosstab(order["item"], order["verdict"]).reindex(
-        index=counts.index, columns=[TOLD, UNTOLD, TIED, OPPOSITE, BEYOND], fill_value=0
-    )
+    items, kinds = judged["item"].unique(), [COVERS, CLOSE, DIFFERS, SAME, OTHER, NOT_RUN]
+    counts = pd.crosstab(judged["item"], judged["verdict"]).reindex(items, columns=kinds, fill_value=0)
+    kinds = [TOLD, UNTOLD, TIED, OPPOSITE, BEYOND]
+    signs = pd.crosstab(order["item"], order["verdict"]).reindex(items, columns=kinds, fill_value=0)
     total, sure = counts.sum(axis=1), counts[[COVERS, CLOSE, DIFFERS]].sum(axis=1)
     least = sure.map(needed)
     fails = (counts[COVERS] < least) | (counts[DIFFERS] + counts[OTHER] + signs[BEYOND] > 0)
