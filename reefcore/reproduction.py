@@ -99,7 +99,10 @@ def _text(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame
     counts.append(comparison.largest_ecoregions(geography.by_ecoregion(curation.hard_corals(annotations))))
     if "layout" in sources:
         counts.append(comparison.point_layouts(annotations, sources, site))
-    found = [filters, *(table.assign(place=table.attrs["places"], value=table["here"]) for table in counts)]
+    found = [
+        filters,
+        *(table.assign(place=table["quantity"].map(table.attrs["places"]), value=table["here"]) for table in counts),
+    ]
     return pd.concat(found).astype({"value": float})
 
 
