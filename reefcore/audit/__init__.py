@@ -1,0 +1,137 @@
+"""Are tables of results consistent with themselves, with each other and with what they are defined as?
+
+`run` reads the paper's tables, or any others, by the rules of `reefcore.audit.rules`; `report` says the outcome in
+plain language. A finding says what printed numbers cannot be, or do not agree with; never why.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+import pandas as pd
+
+from reefcore import published
+from reefcore.audit import rules
+from reefcore.audit.finding import CERTAINTY
+from reefcore.errors import ReefcoreError
+from reefcore.predictions import run_parts
+
+FINDINGS = ["rule", "certainty", "where", "values", "text"]
+CHECKED = ["rule", "where", "checks", "remark"]
+NEEDED = ["place", "table", "model", "metric", "value", "step", "unit"]
+#: What the paper's text says of metrics, which its tables can be held against
+STATED = {
+    "macro_f1": "section A.4.5: “calculated as the macro-average F1 across all classes”",
+    "auroc": "section A.4.1: “magnitude-sensitive approaches like MLS and Energy yield the best performance”",
+}
+OTHER_N = 0.01  # another printed count this near a test set's size may be meant for it
+SETTLE = {
+    "range": "the number as the program wrote it",
+    "f1_bound": "the predictions, scored again; or which column each number was meant for",
+    "harmonic": "saying how macro F1 was computed; the mean of the F1 of classes needs the predictions",
+    "macro_bounds": "the number of points and of correct ones per class",
+    "granularity": "the number of test points that each row is of, and how many were correct",
+    "per_class": "the confusion matrix",
+    "twice": "which of the two is of the model that the other tables are of",
+    "repeats": "the predictions of that model, scored again",
+    "shifted": "the predictions of both rows",
+    "reversed_score": "whether a high score meant known or unknown when it was evaluated",
+}
+LIMITS = (
+    "An audit reads numbers, not data: what it does not report may still be wrong, and what it reports may be a slip of "
+    "typing, of rounding or of naming as well as of computing. It says nothing of how good a model is, nor why."
+)
+
+
+def of_metrics(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Turn the metrics table of this project into a table of results: exact, as fractions.
+
+    Parameters
+    ----------
+    metrics : DataFrame
+        See `reefcore.metrics.evaluate`. Micro recall is left out where accuracy, the same number, is there.
+    """
+    parts = run_parts(metrics["run_id"]).fillna("")
+    found = metrics.join(parts).assign(table="metrics", step=0.0, unit="fraction", model=parts["recipe"])
+    found = found[
+        ~((found["metric"] == "micro_recall") & found["run_id"].isin(found.query("metric == 'accuracy'")["run_id"]))
+    ]
+    found["metric"] = found["metric"].replace("micro_recall", "accuracy")
+    found["place"] = found["run_id"] + ", " + found["metric"].map(rules.word)
+    columns = ["place", "table", "model", "train", "test", "metric", "value", "step", "unit", "n", "classes"]
+    return found[columns].astype({"n": float, "classes": float}).reset_index(drop=True)
+
+
+def of_paper() -> pd.DataFrame:
+    """Return the paper's tables of models as results, with what its text says of them in ``.attrs``.
+
+    ``stated``: metric -> what the text says; ``other_n``: size of a test set -> another printed count near it -> place.
+    """
+    found, counts = published.cells(), published.values().query("unit == 'annotations' and qualifier == 'exact'")
+    counts = counts.astype({"value": float}).drop_duplicates("value")
+    near = {
+        n: {
+            row.value: f"section {row.section}"
+            for row in counts.itertuples()
+            if 0 < abs(row.value - n) <= OTHER_N * n and row.step == 1
+        }
+        for n in found["n"].dropna().unique()
+    }
+    found.attrs = {"stated": STATED, "other_n": near}
+    return found
+
+
+def run(tables: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None) -> pd.DataFrame:
+    """Audit tables of results.
+
+    Parameters
+    ----------
+    tables : DataFrame or mapping of name to DataFrame, optional
+        Results (see `reefcore.audit.rules`); several are read together, each under its name. By default the paper:
+        its tables of models, and the figures of its text.
+
+    Returns
+    -------
+    DataFrame
+        One row per finding, the surest first: ``rule``, ``certainty`` (impossible, inconsistent, ask), ``where``,
+        ``values``, ``text``, all str. ``.attrs["checked"]``: what was looked at: ``rule``, ``where``, ``checks``,
+        ``remark``.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a table lacks a column of results.
+    """
+    if tables is None:
+        results = of_paper()
+    elif isinstance(tables, pd.DataFrame):
+        results = tables
+    else:
+        results = pd.concat([part.assign(table=name) for name, part in tables.items()], ignore_index=True)
+    lacking = [name for name in NEEDED if name not in results]
+    if lacking:
+        raise ReefcoreError(
+            f"a table of results lacks {', '.join(lacking)}", do="make it with reefcore.audit.read.read(FILE)"
+        )
+    results, findings, looked = rules.ready(results), [], []
+    for rule in rules.RULES:
+        found, checks = rule(results)
+        findings, looked = findings + found, looked + checks
+    out = pd.DataFrame(findings, columns=FINDINGS, dtype="str")
+    out = out.sort_values("certainty", key=lambda c: c.map(list(CERTAINTY).index), kind="stable", ignore_index=True)
+    out.attrs["checked"] = pd.DataFrame(looked, columns=CHECKED)
+    return out
+
+
+def report(findings: pd.DataFrame) -> str:
+    """Say in plain language what `run` found, what it looked at, and what it cannot tell."""
+    lines, fill = [], textwrap.TextWrapper(width=100, initial_indent="   ", subsequent_indent="   ").fill
+    for number, row in enumerate(findings.itertuples(), 1):
+        lines += [f"{number}. {row.certainty.capitalize()} ({row.rule}): {CERTAINTY[row.certainty]}.", fill(row.text)]
+        lines += [fill(f"Where: {row.where}"), fill(f"Printed: {row.values}")]
+        lines += [fill(f"What would settle it: {SETTLE.get(row.rule, 'the data behind the two places')}."), ""]
+    lines += [f"{len(findings)} findings." if len(findings) else "Nothing was found.", "", "What was checked:"]
+    for row in findings.attrs["checked"].itertuples():
+        lines.append(fill(f"{row.rule}: {row.where}: {row.checks:,}{f' ({row.remark})' if row.remark else ''}"))
+    return "\n".join([*lines, "", textwrap.fill(LIMITS, 100)])
