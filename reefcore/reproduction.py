@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom, norm
 
-from reefcore import comparison, curation, geography, open_set, published, ranking, recipes, review, splits, zero_shot
+from reefcore import comparison, open_set, published, ranking, recipes, zero_shot
+from reefcore.audit import statements
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet
 from reefcore.predictions import run_parts
@@ -70,40 +71,21 @@ def _evaluated(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.Data
     return _recall(table.join(zero_shot.parts(table["run_id"])).assign(chance=np.nan))
 
 
-def _open_set(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame:
-    found = tables["open_set"]
+def _held_out(found: pd.DataFrame) -> pd.DataFrame:
+    """Take the test points of the run that stands beside Table 6: the first that learnt from Train-S4."""
     found = found[found["run_id"].str.contains("-S4-") & ~found["run_id"].str.endswith("-val")]
-    first = found[found["run_id"] == found["run_id"].min()].dropna(axis=1, how="all").reset_index(drop=True)
-    if first.empty:
-        return pd.DataFrame(columns=MEASURED)
-    table = open_set.beside(open_set.bootstrap(open_set.with_scores(first), _points(tables), n, seed))
-    return table.assign(place="6/" + table["score"].map(open_set.ROWS) + "/" + table["metric"], n=len(first))
+    return found[found["run_id"] == found["run_id"].min()].dropna(axis=1, how="all").reset_index(drop=True)
 
 
-def _splits(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame:
-    table = comparison.splits(splits.summary(tables["splits"], _points(tables), tables["reviews"])).set_index("split")
-    here = table.filter(like=", here").rename(columns=lambda name: name.removesuffix(", here").replace(" ", "_"))
-    here = here.rename(columns={"agreement": "expert_agreement_pct"}).stack().rename("value").reset_index()
-    return here.assign(place="2/" + here["split"] + "/" + here["level_1"])
+def _open_set(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame:
+    scored = open_set.with_scores(tables["open_set"])
+    table = open_set.beside(open_set.bootstrap(scored, _points(tables), n, seed))
+    return table.assign(place="6/" + table["score"].map(open_set.ROWS) + "/" + table["metric"], n=len(scored))
 
 
-def _text(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame:
-    quality, annotations = tables["quality"], tables["annotations"]
-    table = comparison.review_filters(review.filter_summary(quality[~quality["site"]], tables["reviews"]))
-    stage = table["stage"].map({words: name for name, words in comparison.STAGES.items()})
-    quantity = table["quantity"].str.removeprefix("expert ").str.removesuffix(" (%)")
-    filters = table.assign(place="review/" + stage + "/" + quantity, value=table["reproduced"])
-    site = quality.loc[quality["site"], "source"].min()
-    sources = tables["sources"]
-    counts = [comparison.data_set(annotations, sources, tables["images"], tables["reviews"], site)]
-    counts.append(comparison.largest_ecoregions(geography.by_ecoregion(curation.hard_corals(annotations))))
-    if "layout" in sources:
-        counts.append(comparison.point_layouts(annotations, sources, site))
-    found = [
-        filters,
-        *(table.assign(place=table["quantity"].map(table.attrs["places"]), value=table["here"]) for table in counts),
-    ]
-    return pd.concat(found).astype({"value": float})
+def _counted(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame:
+    site = tables["quality"].loc[tables["quality"]["site"], "source"].min()
+    return statements.here(tables, site)[["place", "value"]]
 
 
 def _settings() -> dict[str, str]:
@@ -122,10 +104,9 @@ MAKERS: dict[Callable, tuple[str, ...]] = {
     _zero_shot: ("zero_shot", "annotations"),
     _evaluated: ("metrics",),
     _open_set: ("open_set", "annotations"),
-    _splits: ("splits", "annotations", "reviews"),
-    _text: ("quality", "annotations", "sources", "images", "reviews"),
+    _counted: ("annotations", "sources", "images", "reviews", "quality", "splits"),
 }
-TABLES = tuple(dict.fromkeys(name for needs in MAKERS.values() for name in needs))
+TABLES = (*dict.fromkeys(name for needs in MAKERS.values() for name in needs), "candidates")  # these for the funnel
 
 
 def gather(tables: Mapping[str, pd.DataFrame], n: int = 1000, seed: int = 0) -> pd.DataFrame:
@@ -147,6 +128,8 @@ def gather(tables: Mapping[str, pd.DataFrame], n: int = 1000, seed: int = 0) -> 
         ``published``, ``step`` (of the last printed digit), ``value``, ``ci_low``, ``ci_high`` (all in the printed
         unit; NaN where not run) and ``n`` (test points).
     """
+    tables = {name: _held_out(table) if name == "open_set" else table for name, table in tables.items()}
+    tables = {name: table for name, table in tables.items() if name != "open_set" or len(table)}
     measured = [make(tables, n, seed) for make, needs in MAKERS.items() if set(needs) <= set(tables)]
     found = pd.concat([pd.DataFrame(columns=MEASURED), *measured])[MEASURED].dropna(subset=["place", "value"])
     found = found.drop_duplicates("place").astype(dict.fromkeys(MEASURED[1:], float))

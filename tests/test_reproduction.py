@@ -78,13 +78,14 @@ class TestGather:
         assert table.dropna().to_dict() == {"5/BioCLIP/cross_source_test_s3s4": 10.0}
 
     def test_counts_of_the_data_stand_beside_table_2_and_the_text(self, smoke):
-        names = ("annotations", "sources", "images", "reviews", "quality", "splits")
+        names = ("annotations", "sources", "images", "reviews", "quality", "splits", "candidates")
         tables = {name: smoke.table(name) for name in names}
         run = reproduction.gather(tables).dropna(subset=["value"])
         assert set(run["item"]) == {"Table 2", "text"} and run["ci_low"].isna().all()
         value, quality, split = run.set_index("place")["value"], tables["quality"], tables["splits"]
         assert value["review/step1/annotations"] == (quality["step1"] & ~quality["site"]).sum()
         assert value["dataset/images"] == len(tables["images"]) and value["dataset/ecoregions_figure_7"] > 0
+        assert value["funnel/listed"] == len(tables["candidates"])
         sources = tables["sources"]
         away = sources.loc[sources["source"] != smoke.profile.site, "layout"]
         assert value["points/simple random"] == (away == "simple random").sum() > 0
@@ -102,6 +103,8 @@ class TestGather:
         run = run.set_index("place")
         assert run["value"].to_dict() == {"6/MSP/auroc": 1.0, "6/MSP/fpr_at_95_tpr": 0.0}
         assert run["n"].tolist() == [40, 40]
+        other = table[table["run_id"] == "vit.open-S2-S2"]
+        assert reproduction.gather({"open_set": other, "annotations": points})["value"].isna().all()
 
 
 class TestValues:
