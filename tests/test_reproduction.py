@@ -307,6 +307,13 @@ class TestCommand:
         code, said = self.run(capsys, path, "--profile", "sample")
         assert code == 0 and reproduction.SYNTHETIC in said.out
 
+    def test_without_a_file_it_takes_what_the_profile_has_and_trains_nothing(self, smoke, capsys):
+        smoke.table("splits")
+        code, said = self.run(capsys, "--profile", "smoke", "--json")
+        told = {row["item"]: row for row in json.loads(said.out)["tables"]}
+        assert code == 0 and told["Table 2"]["verdict"] == reproduction.SYNTHETIC
+        assert told["Table 2"]["values"] == 55 and told["Table 2"]["not run"] < 55
+
     def test_a_file_must_say_its_profile_once(self, tmp_path, capsys):
         path = tmp_path / "r.csv"
         metrics().to_csv(path, index=False)
