@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom, norm
 
-from reefcore import comparison, open_set, published, ranking, recipes, review, splits, zero_shot
+from reefcore import comparison, open_set, published, ranking, recipes, zero_shot
+from reefcore.audit import statements
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet
 from reefcore.predictions import run_parts
-from reefcore.profiles import TRAIN_SETS
 from reefcore.published import COMMON_TEST
 from reefcore.recipes import zero_shot as models
 from reefcore.tables import SCHEMES, check
@@ -71,33 +71,21 @@ def _evaluated(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.Data
     return _recall(table.join(zero_shot.parts(table["run_id"])).assign(chance=np.nan))
 
 
-def _open_set(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame:
-    found = tables["open_set"]
+def _held_out(found: pd.DataFrame) -> pd.DataFrame:
+    """Take the test points of the run that stands beside Table 6: the first that learnt from Train-S4."""
     found = found[found["run_id"].str.contains("-S4-") & ~found["run_id"].str.endswith("-val")]
-    first = found[found["run_id"] == found["run_id"].min()].dropna(axis=1, how="all").reset_index(drop=True)
-    if first.empty:
-        return pd.DataFrame(columns=MEASURED)
-    table = open_set.beside(open_set.bootstrap(open_set.with_scores(first), _points(tables), n, seed))
-    return table.assign(place="6/" + table["score"].map(open_set.ROWS) + "/" + table["metric"], n=len(first))
+    return found[found["run_id"] == found["run_id"].min()].dropna(axis=1, how="all").reset_index(drop=True)
 
 
-def _splits(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame:
-    table = comparison.splits(splits.summary(tables["splits"], _points(tables), tables["reviews"])).set_index("split")
-    here = table.filter(like=", here").rename(columns=lambda name: name.removesuffix(", here").replace(" ", "_"))
-    here = here.rename(columns={"agreement": "expert_agreement_pct"}).stack().rename("value").reset_index()
-    return here.assign(place="2/" + here["split"] + "/" + here["level_1"])
+def _open_set(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame:
+    scored = open_set.with_scores(tables["open_set"])
+    table = open_set.beside(open_set.bootstrap(scored, _points(tables), n, seed))
+    return table.assign(place="6/" + table["score"].map(open_set.ROWS) + "/" + table["metric"], n=len(scored))
 
 
-def _text(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame:
-    quality, annotations = tables["quality"], tables["annotations"]
-    table = comparison.review_filters(review.filter_summary(quality[~quality["site"]], tables["reviews"]))
-    stage = table["stage"].map({words: name for name, words in comparison.STAGES.items()})
-    quantity = table["quantity"].str.removeprefix("expert ").str.removesuffix(" (%)")
-    filters = table.assign(place="review/" + stage + "/" + quantity, value=table["reproduced"])
-    site = quality.loc[quality["site"], "source"].min()
-    counts = comparison.data_set(annotations, tables["sources"], tables["images"], tables["reviews"], site)
-    counts = counts.assign(place=counts["quantity"].map(counts.attrs["places"]), value=counts["here"])
-    return pd.concat([filters, counts]).astype({"value": float})
+def _counted(tables: Mapping[str, pd.DataFrame], n: int, seed: int) -> pd.DataFrame:
+    site = tables["quality"].loc[tables["quality"]["site"], "source"].min()
+    return statements.here(tables, site)[["place", "value"]]
 
 
 def _settings() -> dict[str, str]:
@@ -116,14 +104,13 @@ MAKERS: dict[Callable, tuple[str, ...]] = {
     _zero_shot: ("zero_shot", "annotations"),
     _evaluated: ("metrics",),
     _open_set: ("open_set", "annotations"),
-    _splits: ("splits", "annotations", "reviews"),
-    _text: ("quality", "annotations", "sources", "images", "reviews"),
+    _counted: ("annotations", "sources", "images", "reviews", "quality", "splits"),
 }
-TABLES = tuple(dict.fromkeys(name for needs in MAKERS.values() for name in needs))
+TABLES = (*dict.fromkeys(name for needs in MAKERS.values() for name in needs), "candidates")  # these for the funnel
 
 
 def gather(tables: Mapping[str, pd.DataFrame], n: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Put every published value of Tables 2 to 12, and of the text what the chapters compare, beside a profile's.
+    """Put every published value of Tables 2 to 12, and the counts of data and reviews in the text, beside a profile's.
 
     Parameters
     ----------
@@ -141,6 +128,8 @@ def gather(tables: Mapping[str, pd.DataFrame], n: int = 1000, seed: int = 0) -> 
         ``published``, ``step`` (of the last printed digit), ``value``, ``ci_low``, ``ci_high`` (all in the printed
         unit; NaN where not run) and ``n`` (test points).
     """
+    tables = {name: _held_out(table) if name == "open_set" else table for name, table in tables.items()}
+    tables = {name: table for name, table in tables.items() if name != "open_set" or len(table)}
     measured = [make(tables, n, seed) for make, needs in MAKERS.items() if set(needs) <= set(tables)]
     found = pd.concat([pd.DataFrame(columns=MEASURED), *measured])[MEASURED].dropna(subset=["place", "value"])
     found = found.drop_duplicates("place").astype(dict.fromkeys(MEASURED[1:], float))
@@ -181,23 +170,22 @@ def read(path: str | Path, profile: str | None = None) -> pd.DataFrame:
     """
     try:
         table = read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path)
-    except (ValueError, OSError) as error:
-        raise ReefcoreError(f"this is not a readable CSV ({error})", path, "give UTF-8 CSV or Parquet") from None
-    if "run_id" in table and "scheme" not in table:
-        test = run_parts(table["run_id"].astype("str"))["test"]
-        table["scheme"] = test.where(test.isin(SCHEMES), SCHEMES[0])  # run ids are checked below
-    try:
+        if "run_id" in table and "scheme" not in table:
+            test = run_parts(table["run_id"].astype("str"))["test"]
+            table["scheme"] = test.where(test.isin(SCHEMES), SCHEMES[0])  # run ids are checked below
         kept, problems = check(table, "metrics")
     except ReefcoreError as error:
         raise ReefcoreError(error.what, path, error.do) from None
+    except (ValueError, OSError) as error:
+        raise ReefcoreError(f"this is not a readable CSV ({error})", path, "give UTF-8 CSV or Parquet") from None
     if len(problems):
-        first = problems.iloc[0]
-        raise ReefcoreError(f"{first['problem']}", f"{path}:{first['line']}: {first['column']}", "correct this row")
+        line, column, problem = problems.iloc[0]
+        raise ReefcoreError(problem, f"{path}:{line}: {column}", "correct this row")
     if kept.empty:
         raise ReefcoreError("there is no result in this file", path, "give at least one run and metric")
     parts, value, low, high = run_parts(kept["run_id"]), *(kept[name] for name in ("value", "ci_low", "ci_high"))
     known = parts["recipe"].str.partition(".")[0].isin([*recipes.names(), *models.names()])
-    sets = parts["train"].isin([*TRAIN_SETS, "zero"]) & parts["test"].isin(SCHEMES)
+    sets = parts["train"].isin([*dict(published.settings()), "zero"]) & parts["test"].isin(SCHEMES)
     outside = (value < low - 1e-9) | (value > high + 1e-9) | (low > high)
     for column, wrong, what in (
         ("run_id", ~sets, "does not end in -TRAIN-TEST, such as -S3-W"),
@@ -280,6 +268,7 @@ def pairs(results: pd.DataFrame) -> pd.DataFrame:
         alone), ``far_low``, ``far_high`` (with its long arms) and ``verdict``.
     """
     rows = results[~results["item"].isin(UNORDERED)].reset_index(drop=True).rename_axis("order").reset_index()
+    rows["down"], rows["up"] = (rows["value"] - rows["ci_low"]).clip(0), (rows["ci_high"] - rows["value"]).clip(0)
     found = []
     for of, where, side in (("rows", "column", "row"), ("columns", "row", "column")):
         part = rows if of == "rows" else rows[~rows["item"].isin(MIXED)]
@@ -287,14 +276,10 @@ def pairs(results: pd.DataFrame) -> pd.DataFrame:
         found.append(both.assign(of=of, where=both[where], first=both[side], second=both[f"{side}_2"]))
     both = pd.concat(found, ignore_index=True)
     printed = both["published"] - both["published_2"]
-    down, up, down_2, up_2 = (
-        (sign * (both[f"value{end}"] - both[f"{ci}{end}"])).clip(0)
-        for end in ("", "_2")
-        for sign, ci in ((1, "ci_low"), (-1, "ci_high"))
-    )
     gap = both["value"] - both["value_2"]
     table = both[["item", "of", "where", "first", "second"]].assign(published=printed, value=gap)
-    table = table.assign(ci_low=gap - np.hypot(down, up_2), ci_high=gap + np.hypot(up, down_2))
+    table["ci_low"] = gap - np.hypot(both["down"], both["up_2"])
+    table["ci_high"] = gap + np.hypot(both["up"], both["down_2"])
     table = table[printed.abs() > (both["step"] + both["step_2"]) / 2 + 1e-9].reset_index(drop=True)
     gap, sure = table["value"], table["ci_low"].notna()
     arms = _arms(sure.groupby(table["item"]).transform("sum"))
@@ -323,12 +308,10 @@ def orders(results: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
         `reefcore.ranking.order_agreement`).
     """
     run = judged[(judged["of"] == "rows") & (judged["verdict"] != NOT_RUN)]
-    by = run["verdict"].groupby([run["item"], run["where"]], sort=False)
-    table = by.agg(
-        pairs="size",
-        same=lambda said: said.isin([TOLD, UNTOLD]).mean(),
-        **{name: lambda said, name=name: (said == name).sum() for name in (OPPOSITE, BEYOND)},
-    )
+    flags = {name: run["verdict"] == name for name in (OPPOSITE, BEYOND)}
+    flags = run.assign(pairs=1, same=run["verdict"].isin([TOLD, UNTOLD]), **flags)
+    table = flags.groupby(["item", "where"], sort=False)[["pairs", "same", OPPOSITE, BEYOND]].sum()
+    table["same"] = table["same"] / table["pairs"]
     columns = results.dropna(subset=["value"]).groupby(["item", "column"])
     tau = {key: ranking.order_agreement(rows.assign(setting=""))["kendall"].iloc[0] for key, rows in columns}
     table["kendall"] = [tau[key] for key in table.index]
@@ -374,12 +357,10 @@ def verdicts(results: pd.DataFrame, kind: str) -> pd.DataFrame:
         `OPPOSITE` and `BEYOND`; ``fails`` (bool: something that was run breaks a rule).
     """
     judged, order = values(results), pairs(results)
-    counts = pd.crosstab(judged["item"], judged["verdict"]).reindex(
-        index=judged["item"].unique(), columns=[COVERS, CLOSE, DIFFERS, SAME, OTHER, NOT_RUN], fill_value=0
-    )
-    signs = pd.crosstab(order["item"], order["verdict"]).reindex(
-        index=counts.index, columns=[TOLD, UNTOLD, TIED, OPPOSITE, BEYOND], fill_value=0
-    )
+    items, kinds = judged["item"].unique(), [COVERS, CLOSE, DIFFERS, SAME, OTHER, NOT_RUN]
+    counts = pd.crosstab(judged["item"], judged["verdict"]).reindex(items, columns=kinds, fill_value=0)
+    kinds = [TOLD, UNTOLD, TIED, OPPOSITE, BEYOND]
+    signs = pd.crosstab(order["item"], order["verdict"]).reindex(items, columns=kinds, fill_value=0)
     total, sure = counts.sum(axis=1), counts[[COVERS, CLOSE, DIFFERS]].sum(axis=1)
     least = sure.map(needed)
     fails = (counts[COVERS] < least) | (counts[DIFFERS] + counts[OTHER] + signs[BEYOND] > 0)

@@ -40,9 +40,9 @@ metrics
 cover
 comparison
 ranking classes calibration cost few_shot open_set zero_shot
-reproduction
 substrate
 audit
+reproduction
 figures
 profiles
 site

@@ -78,13 +78,17 @@ class TestGather:
         assert table.dropna().to_dict() == {"5/BioCLIP/cross_source_test_s3s4": 10.0}
 
     def test_counts_of_the_data_stand_beside_table_2_and_the_text(self, smoke):
-        names = ("annotations", "sources", "images", "reviews", "quality", "splits")
+        names = ("annotations", "sources", "images", "reviews", "quality", "splits", "candidates")
         tables = {name: smoke.table(name) for name in names}
         run = reproduction.gather(tables).dropna(subset=["value"])
         assert set(run["item"]) == {"Table 2", "text"} and run["ci_low"].isna().all()
         value, quality, split = run.set_index("place")["value"], tables["quality"], tables["splits"]
         assert value["review/step1/annotations"] == (quality["step1"] & ~quality["site"]).sum()
-        assert value["dataset/images"] == len(tables["images"])
+        assert value["dataset/images"] == len(tables["images"]) and value["dataset/ecoregions_figure_7"] > 0
+        assert value["funnel/listed"] == len(tables["candidates"])
+        sources = tables["sources"]
+        away = sources.loc[sources["source"] != smoke.profile.site, "layout"]
+        assert value["points/simple random"] == (away == "simple random").sum() > 0
         assert value["2/Train-S4/annotations"] == ((split["scheme"] == "S4") & (split["part"] == "train")).sum()
         assert 1 < value["2/Test-S1/expert_agreement_pct"] <= 100 and value["2/Test-W/sources"] == 1
 
@@ -99,6 +103,8 @@ class TestGather:
         run = run.set_index("place")
         assert run["value"].to_dict() == {"6/MSP/auroc": 1.0, "6/MSP/fpr_at_95_tpr": 0.0}
         assert run["n"].tolist() == [40, 40]
+        other = table[table["run_id"] == "vit.open-S2-S2"]
+        assert reproduction.gather({"open_set": other, "annotations": points})["value"].isna().all()
 
 
 class TestValues:
@@ -194,6 +200,12 @@ class TestVerdicts:
         told = reproduction.verdicts(small([50.03, 50.0, *[40] * 8], [49.4, 50.6, *[40] * 8], 0.4), "full").iloc[0]
         assert told["differs"] == 0 and told["covers"] >= told["needed"]
         assert told[reproduction.BEYOND] == 1 and told["verdict"] == "partly"
+
+    @pytest.mark.parametrize(("near", "verdict"), [(0, "reproduced"), (1, "partly")])
+    def test_one_miss_more_than_chance_makes_is_too_many(self, near, verdict):
+        misses = 40 - reproduction.needed(40) + near
+        told = reproduction.verdicts(small([50.0] * 40, [51.3] * misses + [50.0] * (40 - misses)), "full").iloc[0]
+        assert told["differs"] == 0 and told["close but outside"] == misses and told["verdict"] == verdict
 
     def test_a_table_that_is_not_all_run_is_reproduced_in_part(self):
         table = metrics()
@@ -294,6 +306,13 @@ class TestCommand:
         assert code == 1 and [row["place"] for row in report["values"]] == ["3/ViT/train_s1_test_s1"]
         code, said = self.run(capsys, path, "--profile", "sample")
         assert code == 0 and reproduction.SYNTHETIC in said.out
+
+    def test_without_a_file_it_takes_what_the_profile_has_and_trains_nothing(self, smoke, capsys):
+        smoke.table("splits")
+        code, said = self.run(capsys, "--profile", "smoke", "--json")
+        told = {row["item"]: row for row in json.loads(said.out)["tables"]}
+        assert code == 0 and told["Table 2"]["verdict"] == reproduction.SYNTHETIC
+        assert told["Table 2"]["values"] == 55 and told["Table 2"]["not run"] < 55
 
     def test_a_file_must_say_its_profile_once(self, tmp_path, capsys):
         path = tmp_path / "r.csv"

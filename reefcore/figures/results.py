@@ -163,9 +163,9 @@ def judged(values: pd.DataFrame, pairs: pd.DataFrame) -> Figure:
     values, pairs : DataFrame
         From `reefcore.reproduction.values` and `reefcore.reproduction.pairs`, of one column of one table.
     """
-    looks = {"covers": (BLUE, "o"), "close but outside": (ORANGE, "s"), "differs": (RED, "X")}
-    looks |= {"same sign, told apart": (BLUE, "o"), "same sign, not told apart": (BLUE, "o")}
-    looks |= {"opposite, not told apart": (ORANGE, "s"), "opposite beyond chance": (RED, "X")}
+    chance, beyond = (ORANGE, MARKERS[1]), (RED, "X")
+    looks = {"close but outside": chance, "opposite, not told apart": chance}
+    looks |= {"differs": beyond, "opposite beyond chance": beyond}
     sizes = [len(values), len(pairs)]
     with rc_context(RC):
         figure = Figure(figsize=(6.4, 1.4 + 0.3 * sum(sizes)), layout="constrained", facecolor="white")
@@ -173,7 +173,7 @@ def judged(values: pd.DataFrame, pairs: pd.DataFrame) -> Figure:
     named = pairs.assign(row=pairs["first"] + " − " + pairs["second"])
     for axes, rows, title in zip(panels, (values, named), ("values", "differences of two rows"), strict=True):
         for y, row in enumerate(rows.itertuples()):
-            colour, marker = looks.get(row.verdict, (GREY, "o"))
+            colour, marker = looks.get(row.verdict, (BLUE, MARKERS[0]))
             axes.hlines(y, row.far_low, row.far_high, color=colour, lw=0.8)
             axes.hlines(y, row.ci_low, row.ci_high, color=colour, lw=2.6)
             axes.plot(row.value, y, marker, color=colour, ms=6)
