@@ -180,7 +180,8 @@ def with_paper(rows: dict[str, tuple[str | float, float]]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``quantity``, ``published``, ``here``, ``difference``.
+        ``quantity``, ``published``, ``here``, ``difference``; ``.attrs["places"]``: the names of published values, by
+        quantity.
     """
     table = pd.DataFrame(
         [
@@ -189,6 +190,7 @@ def with_paper(rows: dict[str, tuple[str | float, float]]) -> pd.DataFrame:
         ],
         columns=["quantity", "published", "here"],
     )
+    table.attrs["places"] = {name: paper for name, (paper, _) in rows.items() if isinstance(paper, str)}
     return table.assign(difference=table["here"] - table["published"])
 
 

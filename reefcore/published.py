@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from decimal import Decimal
 from functools import cache
 
 import pandas as pd
@@ -22,6 +23,8 @@ FURTHER = {
     "two_heads": (["model", "level"], "recall_pct"),
     "few_shot_later": (["model", "test", "how", "shots"], "macro_recall_pct"),
 }
+#: Qualifier -> how it is written before a number
+SIGNS = {"exact": "", "about": "~", "over": "> ", "under": "< ", "at least": "≥ ", "at most": "≤ "}
 FIELDS = ["place", "value", "unit", "step", "qualifier", "table", "row", "column", "section", "printed"]
 
 
@@ -44,9 +47,43 @@ def about(number: int) -> pd.Series:
     return _read("tables").set_index("number").loc[str(number)]
 
 
-def _of(kind: str, number: int) -> pd.DataFrame:
-    """Return the rows of a file about tables (columns, rows, test sets) that are of one table."""
-    return _read(kind).query("table == @number", local_dict={"number": str(number)}).drop(columns="table")
+def layout(number: int, kind: str) -> pd.DataFrame:
+    """Return what is said of the columns of a table, or of its rows.
+
+    Parameters
+    ----------
+    number : int
+    kind : {'columns', 'rows'}
+
+    Returns
+    -------
+    DataFrame
+        Indexed by the column, or by those rows of which something is said: ``head`` (as printed), ``test`` (the test
+        set, a name of Table 2, or empty); of columns also ``unit``, ``metric``, ``train``, and ``better`` (which end is
+        the better one: highest, lowest, or empty where nothing is compared).
+    """
+    found = _read(kind).query("table == @number", local_dict={"number": str(number)})
+    return found.drop(columns="table").set_index(kind[:-1])
+
+
+def notes(number: int) -> dict[str, str]:
+    """Return the notes on cells of a table, by place; also on cells without a value."""
+    found = _read("notes").set_index("place")["note"]
+    return found[found.index.str.startswith(f"{number}/") & (found != "")].to_dict()
+
+
+def reproduced_in(place: str) -> str | None:
+    """Return the page that reproduces a published number, such as ``40_supervised.html#supervised-table-3``.
+
+    The longest beginning of the place in ``chapters.csv`` says it; of other cells, the index of tables (``items.csv``).
+    """
+    found = _read("chapters").set_index("prefix").agg("#".join, axis=1)
+    of = {start: page for start, page in found.items() if place.startswith(start)}
+    items = _read("items").query("paper == 'ReefNet'").set_index("item")
+    item = f"Table {place.partition('/')[0]}"
+    if not of and item in items.index:
+        of[""] = f"{items.at[item, 'chapter'].split()[0]}#{items.at[item, 'anchor']}"
+    return of[max(of, key=len)].replace("#", ".html#") if of else None
 
 
 @cache
@@ -54,8 +91,8 @@ def _cells(number: int) -> pd.DataFrame:
     """Return the cells of a table, with what ``columns.csv`` says of their columns and ``rows.csv`` of their rows."""
     key = about(number)["key"]
     found = _read(_name(number)).set_index(key).stack().rename_axis(["row", "column"]).rename("text").reset_index()
-    found = found[found["text"] != ""].merge(_of("columns", number), on="column", how="left")
-    tests = _of("rows", number).set_index("row")["test"].to_dict()
+    found = found[found["text"] != ""].join(layout(number, "columns"), on="column")
+    tests = layout(number, "rows")["test"].to_dict()
     found["test"] = [said or tests.get(row, "") for row, said in zip(found["row"], found["test"], strict=True)]
     return found.assign(place=f"{number}/" + found["row"] + "/" + found["column"], table=number)
 
@@ -67,12 +104,15 @@ def _values(found: pd.DataFrame) -> pd.DataFrame:
     numbers = pd.to_numeric(found["text"], errors="coerce")
     number = numbers.notna()
     found["value"] = numbers.astype(float).astype(object).where(number, found["text"])
-    last = ("1e-" + found["text"].str.partition(".")[2].str.len().astype(str)).astype(float)
+    digits = [
+        Decimal(text).as_tuple().exponent if is_one else 0 for text, is_one in zip(found["text"], number, strict=True)
+    ]
+    last = pd.Series([float(f"1e{digit}") for digit in digits], index=found.index)
     found["step"] = pd.to_numeric(found["step"]).fillna(last).where(number)
     found["qualifier"] = found["qualifier"].replace("", pd.NA).fillna("exact")
     if "printed" not in found:
         text = found["text"].where(~number | (last < 1), numbers.map("{:,.0f}".format))
-        found["printed"] = found["qualifier"].map({"about": "~"}).fillna("") + text
+        found["printed"] = found["qualifier"].map(SIGNS) + text
     return found[FIELDS]
 
 
@@ -158,9 +198,13 @@ def value(place: str) -> float | str:
 
 
 def texts(prefix: str) -> dict[str, float | str]:
-    """Return the published numbers whose places start with ``prefix/``, without it."""
-    start = prefix + "/"
-    return {place.removeprefix(start): value for place, value in _by_place().items() if place.startswith(start)}
+    """Return the published numbers whose places start with ``prefix/``, without it; what is said again is left out.
+
+    A number that the paper gives again is called as the number, followed by where: ``funnel/listed/3.1``.
+    """
+    start, all_ = prefix + "/", _by_place()
+    first = [place for place in all_ if place.startswith(start) and place.rpartition("/")[0] not in all_]
+    return {place.removeprefix(start): all_[place] for place in first}
 
 
 def cells() -> pd.DataFrame:

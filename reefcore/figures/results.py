@@ -13,7 +13,7 @@ from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RC, Shown
 DIVERGING = LinearSegmentedColormap.from_list("orange-blue", [ORANGE, "white", BLUE])
 
 
-def _marked(text: str, place: float) -> str:
+def marked(text: str, place: float) -> str:
     """Mark the best number of a column bold and the second best underlined, and say so to a screen reader."""
     tag, said = {1: ("strong", "best"), 2: ("u", "second best")}.get(place, ("", ""))
     return f'<{tag}>{text}</{tag}><span class="visually-hidden"> {said}</span>' if tag else text
@@ -38,10 +38,10 @@ def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
     best = {name: by[name].rank(ascending=False, method="dense") for name in ("published", "value")}
     cells = []
     for at, row in enumerate(table.itertuples()):
-        printed = "–" if np.isnan(row.published) else _marked(f"{100 * row.published:.2f}", best["published"].iat[at])
+        printed = "–" if np.isnan(row.published) else marked(f"{100 * row.published:.2f}", best["published"].iat[at])
         lines = [printed, "–"]
         if not np.isnan(row.value):
-            here = _marked(f"{100 * row.value:.1f}", best["value"].iat[at])
+            here = marked(f"{100 * row.value:.1f}", best["value"].iat[at])
             sure = not np.isnan(row.ci_low)  # one photo gives no interval
             lines[1] = f"{here} [{100 * row.ci_low:.1f}, {100 * row.ci_high:.1f}]" if sure else here
             if not np.isnan(row.published):

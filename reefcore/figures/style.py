@@ -73,6 +73,7 @@ class Shown:
 
     markup: str
     text: str
+    words: bool = False  # in a cell of a table: words stand on the left, numbers on the right
 
     def __repr__(self) -> str:
         return self.text
@@ -174,7 +175,8 @@ def show_table(
         return format(value, automatic if spec in (None, "+") else spec).replace("-", "−")
 
     numeric = [
-        pd.api.types.is_numeric_dtype(table[column]) or all(isinstance(value, Shown) for value in table[column])
+        pd.api.types.is_numeric_dtype(table[column])
+        or all(isinstance(value, Shown) and not value.words for value in table[column])
         for column in table
     ]
     head = "".join(
