@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from reefcore import published
-from reefcore.audit import rules
+from reefcore.audit import rules, statements
 from reefcore.audit.finding import CERTAINTY, checked
 from reefcore.errors import ReefcoreError
 from reefcore.predictions import run_parts
@@ -25,6 +25,7 @@ STATED = {
     "macro_f1": "section A.4.5: “calculated as the macro-average F1 across all classes”",
     "auroc": "section A.4.1: “magnitude-sensitive approaches like MLS and Energy yield the best performance”",
 }
+SHOWN = 9  # lines of one rule in a report, before they are only counted
 OTHER_N = 0.01  # another printed count this near a test set's size may be meant for it
 SETTLE = {
     "range": "the number as the program wrote it",
@@ -113,6 +114,9 @@ def run(tables: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None) -> pd.D
     for rule in rules.RULES:
         found, checks = rule(results)
         findings, looked = findings + found, looked + checks
+    if tables is None:
+        found, checks = statements.check(published.values(), statements.relations(), findings)
+        findings, looked = findings + found, looked + checks
     out = pd.DataFrame(findings, columns=FINDINGS, dtype="str")
     out = out.sort_values("certainty", key=lambda c: c.map(list(CERTAINTY).index), kind="stable", ignore_index=True)
     out.attrs["checked"] = pd.DataFrame(looked, columns=CHECKED)
@@ -128,6 +132,8 @@ def report(findings: pd.DataFrame) -> str:
         lines += [fill(f"What would settle it: {SETTLE.get(row.rule, 'the data behind the two places')}."), ""]
     many = "Nothing was found." if findings.empty else f"{len(findings)} finding{'s' * (len(findings) > 1)}."
     lines += [many, "", "What was checked, and how often:"]
-    for row in findings.attrs["checked"].query("checks > 0").itertuples():
-        lines.append(fill(f"{row.rule}: {row.where}: {row.checks:,}{f' ({row.remark})' if row.remark else ''}"))
+    for rule, rows in findings.attrs["checked"].query("checks > 0").groupby("rule", sort=False):
+        said = [f"{row.where}: {row.checks:,}{f' ({row.remark})' if row.remark else ''}" for row in rows.itertuples()]
+        many = [f"{len(rows)} statements, {rows['checks'].sum():,} comparisons"] if len(rows) > SHOWN else said
+        lines += [fill(f"{rule}: {one}") for one in many]
     return "\n".join([*lines, "", textwrap.fill(LIMITS, 100)])
