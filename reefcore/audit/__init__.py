@@ -25,7 +25,6 @@ STATED = {
     "macro_f1": "section A.4.5: “calculated as the macro-average F1 across all classes”",
     "auroc": "section A.4.1: “magnitude-sensitive approaches like MLS and Energy yield the best performance”",
 }
-SHOWN = 9  # lines of one rule in a report, before they are only counted
 OTHER_N = 0.01  # another printed count this near a test set's size may be meant for it
 SETTLE = {
     "range": "the number as the program wrote it",
@@ -134,6 +133,6 @@ def report(findings: pd.DataFrame) -> str:
     lines += [many, "", "What was checked, and how often:"]
     for rule, rows in findings.attrs["checked"].query("checks > 0").groupby("rule", sort=False):
         said = [f"{row.where}: {row.checks:,}{f' ({row.remark})' if row.remark else ''}" for row in rows.itertuples()]
-        many = [f"{len(rows)} statements, {rows['checks'].sum():,} comparisons"] if len(rows) > SHOWN else said
-        lines += [fill(f"{rule}: {one}") for one in many]
+        many = [f"{len(rows)} statements, {rows['checks'].sum():,} comparisons"]
+        lines += [fill(f"{rule}: {one}") for one in (said if rule in (*SETTLE, "read") else many)]
     return "\n".join([*lines, "", textwrap.fill(LIMITS, 100)])
