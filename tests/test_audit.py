@@ -425,6 +425,11 @@ class TestRead:
             got["model"].tolist() == ["A, 0.1", "A, 0.2", "B, , line 4", "B, , line 5"] or len(set(got["model"])) == 4
         )
 
+    def test_a_label_may_be_a_class_or_a_model(self, tmp_path):
+        assert set(self.read(tmp_path, "label,precision,recall,f1\nA,0.5,0.7,0.55\n")["class"]) == {""}
+        assert set(self.read(tmp_path, "label,recall,support\nA,0.5,2\n")["class"]) == {"A"}
+        assert set(self.read(tmp_path, "genus,recall\nPorites,0.5\n")["class"]) == {"Porites"}
+
     def test_small_percentages_are_percentages(self, tmp_path):
         assert set(self.read(tmp_path, "model,recall\nA,2.50\nB,0.91\n")["unit"]) == {"percent"}
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from reefcore import published
-from reefcore.audit import rules
+from reefcore.audit import rules, statements
 from reefcore.audit.finding import CERTAINTY, checked
 from reefcore.errors import ReefcoreError
 from reefcore.predictions import run_parts
@@ -113,6 +113,9 @@ def run(tables: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None) -> pd.D
     for rule in rules.RULES:
         found, checks = rule(results)
         findings, looked = findings + found, looked + checks
+    if tables is None:
+        found, checks = statements.check(published.values(), statements.relations(), findings)
+        findings, looked = findings + found, looked + checks
     out = pd.DataFrame(findings, columns=FINDINGS, dtype="str")
     out = out.sort_values("certainty", key=lambda c: c.map(list(CERTAINTY).index), kind="stable", ignore_index=True)
     out.attrs["checked"] = pd.DataFrame(looked, columns=CHECKED)
@@ -128,6 +131,8 @@ def report(findings: pd.DataFrame) -> str:
         lines += [fill(f"What would settle it: {SETTLE.get(row.rule, 'the data behind the two places')}."), ""]
     many = "Nothing was found." if findings.empty else f"{len(findings)} finding{'s' * (len(findings) > 1)}."
     lines += [many, "", "What was checked, and how often:"]
-    for row in findings.attrs["checked"].query("checks > 0").itertuples():
-        lines.append(fill(f"{row.rule}: {row.where}: {row.checks:,}{f' ({row.remark})' if row.remark else ''}"))
+    for rule, rows in findings.attrs["checked"].query("checks > 0").groupby("rule", sort=False):
+        said = [f"{row.where}: {row.checks:,}{f' ({row.remark})' if row.remark else ''}" for row in rows.itertuples()]
+        many = [f"{len(rows)} statements, {rows['checks'].sum():,} comparisons"]
+        lines += [fill(f"{rule}: {one}") for one in (said if rule in (*SETTLE, "read") else many)]
     return "\n".join([*lines, "", textwrap.fill(LIMITS, 100)])

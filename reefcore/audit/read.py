@@ -35,68 +35,59 @@ ALIASES = {
     "mean_rank": "meanrank averagerank avgrank",
 }
 NAMES, SIZES = ("model", "train", "test", "class"), ("n", "classes")
+FIELDS = ["metric", "value", "step", "unit", "spread", *SIZES]
+SCORE = "score predictions first: reefcore evaluate FILE --output OUT.parquet"
 MISSING = set("- – — . / n/a na nan none null".split()) | {""}
 NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:e[-+]?\d+)?", re.IGNORECASE)
 REPORT = {"macro avg": "macro", "weighted avg": "weighted", "accuracy": "accuracy", "micro avg": "", "samples avg": ""}
 
 
-def _number(text: str, size: bool) -> tuple[float, float, bool, bool] | None:
+def _number(text: str, size: bool, place: str) -> tuple[float, float, bool, bool]:
     """Read a cell: value, step, whether it has a percent sign, whether it is a mean (± or a spread in brackets)."""
-    text = re.sub(r"\\textbf|\\underline|[*_{}$†‡\s\\]", "", text.replace("\u2212", "-"))
-    mean = re.fullmatch(r"(.*?)(?:±|\+/-|\+-|pm)[^±]*?(%?)|(.*?)\([^)]*\)(%?)", text)
-    text = "".join(part or "" for part in mean.groups()) if mean else text
-    percent, text = text.endswith("%"), text.removesuffix("%")
-    if size and re.fullmatch(r"\d{1,3}([,.'’]\d{3})+", text):
-        text = re.sub(r"\D", "", text)
-    if "." not in text:
-        text = text.replace(",", ".", 1)
-    if not NUMBER.fullmatch(text):
-        return None
-    step = 10.0 ** Decimal(text).as_tuple().exponent
-    return float(text), step if step >= 1e-7 else 0.0, percent, bool(mean)
+    bare = re.sub(r"\\textbf|\\underline|[*_{}$†‡\s\\]", "", text.replace("\u2212", "-"))
+    mean = re.fullmatch(r"(.*?)(?:±|\+/-|\+-|pm)[^±]*?(%?)|(.*?)\([^)]*\)(%?)", bare)
+    bare = "".join(part or "" for part in mean.groups()) if mean else bare
+    percent, bare = bare.endswith("%"), bare.removesuffix("%")
+    if size and re.fullmatch(r"\d{1,3}([,.'’]\d{3})+", bare):
+        bare = re.sub(r"\D", "", bare)
+    bare = bare if "." in bare else bare.replace(",", ".", 1)
+    if not NUMBER.fullmatch(bare):
+        raise ReefcoreError(f"{text!r} is not a number", place, "give a number, or leave the cell empty")
+    step = 10.0 ** Decimal(bare).as_tuple().exponent
+    return float(bare), step if step >= 1e-7 else 0.0, percent, bool(mean)
 
 
 def _columns(header: list[str], path: Path, frame: pd.DataFrame) -> dict[str, int]:
+    """Find which column is what; a first one without a name is an index as pandas writes it."""
     keys = [re.sub("pct$|percent(age)?$", "", sheet.key(name)) for name in header]
-    found = {}
-    for what, aliases in ALIASES.items():
-        at = next((keys.index(alias) for alias in aliases.split() if alias in keys), None)
-        if at is not None:
-            found[what] = at
-    first = frame[0].str.casefold() if len(frame) else ()
-    if "" in keys[:1] and not {"model", "class"} <= set(found):  # what pandas writes for an index
-        found["class" if "class" not in found and set(REPORT) & set(first) else "model"] = 0
-    if {"y_true", "y_pred"} & {name.strip() for name in header}:
+    at = {what: [keys.index(key) for key in names.split() if key in keys] for what, names in ALIASES.items()}
+    found = {what: places[0] for what, places in at.items() if places}
+    if keys[found.get("class", 0)] in ("label", "category") and not {"model", "n"} & set(found):
+        found["model"] = found.pop("class")  # a label of what a row is, rather than of a class
+    if keys[0] == "" and not {"model", "class"} <= set(found):
+        found["model" if "class" in found or not set(REPORT) & set(frame[0].str.casefold()) else "class"] = 0
+    if {"ytrue", "ypred"} & set(keys):
+        raise ReefcoreError("this is a file of predictions, not of results", path, SCORE)
+    if not set(found) - {*NAMES, *SIZES}:
+        named = ", ".join(filter(None, header))
         raise ReefcoreError(
-            "this is a file of predictions, not of results",
-            path,
-            "score it: reefcore evaluate FILE --output OUT.parquet",
-        )
-    if not set(found) - set(NAMES) - set(SIZES):
-        raise ReefcoreError(
-            f"no column of results is among {', '.join(filter(None, header))}",
-            path,
-            "name one precision, recall, F1, accuracy, AUROC or FPR95",
+            f"no column of results is among {named}", path, "name one precision, recall, F1 or accuracy"
         )
     return found
 
 
-def _unit(what: str, header: str, cells: list[tuple[int, tuple]], path: Path) -> str:
+def _unit(what: str, header: str, cells: dict[int, tuple], lines: np.ndarray, path: Path) -> str:
     """Decide the unit of a column: percent where its heading, a cell, or a number above 1 says so."""
+    signs = [cell[2] for cell in cells.values()]
+    steps = [cell[1] for cell in cells.values() if abs(cell[0]) > 1]
     if what == "mean_rank":
         return "rank"
-    above = [cell for _, cell in cells if abs(cell[0]) > 1]
-    signs = [cell[2] for _, cell in cells]
-    if not (above or any(signs) or re.search("%|percent|pct", header.casefold().replace("95%", ""))):
+    if not (steps or any(signs) or re.search("%|percent|pct", header.casefold().replace("95%", ""))):
         return "fraction"
-    finest = max((cell[1] for cell in above), default=0)
-    for line, (value, step, percent, _) in cells:
-        if 0 < abs(value) <= 1 and not percent and (any(signs) or step < min([c[1] for c in above] or [finest])):
-            raise ReefcoreError(
-                f"{value:g} looks like a fraction, and other numbers of the column like percent",
-                f"{path}:{line}: {header}",
-                "write all of a column in one unit",
-            )
+    for row, (value, step, percent, _) in cells.items():  # 0.81 is no percentage beside 81.2, but is beside 2.50
+        if 0 < abs(value) <= 1 and not percent and (any(signs) or step < min(steps, default=0)):
+            what = f"{value:g} looks like a fraction, and other numbers of the column like percent"
+            raise ReefcoreError(what, f"{path}:{lines[row]}: {header}", "write all of a column in one unit")
     return "percent"
 
 
@@ -124,56 +115,49 @@ def read(path: str | Path) -> pd.DataFrame:
     if path.suffix == ".parquet":
         metrics = read_parquet(path)
         if not {"run_id", "metric", "value", "n", "classes"} <= set(metrics):
-            do = "score predictions first: reefcore evaluate FILE --output OUT.parquet"
-            raise ReefcoreError("this is no table of metrics", path, do)
+            raise ReefcoreError("this is no table of metrics", path, SCORE)
         return of_metrics(metrics).assign(table=path.name)
     head = sheet.look(path)
     if head.kind not in ("text", "workbook"):
         raise ReefcoreError("this is not a table", path, "give CSV, or xlsx")
     whole = sheet.load(head)
-    broken = [problem for problem in whole.problems if problem[0] and "blank" not in problem[2]]
-    if broken:
-        raise ReefcoreError(f"this line {broken[0][2]}", f"{path}:{broken[0][0]}", "mend it, or quote commas in names")
-    columns = _columns(head.header, path, whole.frame)
-    text = {name: whole.frame[columns[name]] if name in columns else None for name in NAMES}
-    values: dict[str, dict[int, tuple]] = {}
-    for what, at in columns.items():
-        if what in NAMES:
-            continue
-        values[what] = {}
-        for row, cell in enumerate(whole.frame[at]):
-            if cell.strip("* ").casefold() in MISSING:
-                continue
-            number = _number(cell, what in SIZES)
-            if number is None:
-                place = f"{path}:{whole.lines[row]}: {head.header[at]}"
-                raise ReefcoreError(f"{cell!r} is not a number", place, "give a number, or leave the cell empty")
-            values[what][row] = number
-    names = pd.DataFrame({n: (t if t is not None else "") for n, t in text.items()}, index=whole.frame.index)
-    names = names.apply(lambda column: column.str.strip("* ").replace(r"\\textbf\{(.*)\}", r"\1", regex=True))
-    unread = [at for at, name in enumerate(head.header) if at not in columns.values() and name.strip()]
-    for more in [whole.frame[unread].agg(", ".join, axis=1) if unread else None, [f"line {i}" for i in whole.lines]]:
+    for line, _, problem in whole.problems:
+        if line and "blank" not in problem:
+            raise ReefcoreError(f"this line {problem}", f"{path}:{line}", "mend it, or quote commas in names")
+    columns, frame = _columns(head.header, path, whole.frame), whole.frame
+    names = pd.DataFrame({name: frame[columns[name]] if name in columns else "" for name in NAMES}, index=frame.index)
+    names = names.apply(lambda texts: texts.str.replace(r"\\textbf|[*{}]", "", regex=True).str.strip())
+    unread = [at for at, name in enumerate(head.header) if name.strip() and at not in columns.values()]
+    for more in ([frame[at] for at in unread], [pd.Series(whole.lines, frame.index, dtype="str").radd("line ")]):
         again = names.duplicated(keep=False)  # rows that differ in a column that was not read are of different models
-        if more is not None:
-            names["model"] = names["model"].where(~again, (names["model"] + ", " + pd.Series(more)).str.strip(", "))
-    names["model"] = names["model"].replace("", path.stem)
+        for texts in more:
+            names["model"] += (", " + texts).where(again & (texts != ""), "")
+    names["model"] = names["model"].str.strip(", ").replace("", path.stem)
+    numbers = {what: {} for what in columns if what not in NAMES}
+    for what, cells in numbers.items():
+        for row, text in enumerate(frame[columns[what]]):
+            if text.strip("* ").casefold() not in MISSING:
+                place = f"{path}:{whole.lines[row]}: {head.header[columns[what]]}"
+                cells[row] = _number(text, what in SIZES, place)
     rows, said = [], {head.header[at] or "first column": what for what, at in columns.items()}
-    for what in (what for what in values if what not in SIZES):
+    sizes = [numbers.pop(name, {}) for name in SIZES]
+    for what, cells in numbers.items():
         header = head.header[columns[what]]
-        unit = _unit(what, header, [(whole.lines[row], cell) for row, cell in values[what].items()], path)
+        unit = _unit(what, header, cells, whole.lines, path)
         said[header] = f"{word(what)}, {unit}"
-        for row, (value, step, _, mean) in values[what].items():
+        for row, (value, step, _, mean) in cells.items():
             place = f"{path.name}, line {whole.lines[row]}, column {header}"
-            size = {name: values.get(name, {}).get(row, (np.nan,))[0] for name in SIZES}
-            rows.append({"place": place, "table": path.name, **names.loc[row], "metric": what, "value": value})
-            rows[-1] |= {"step": step, "unit": unit, "spread": mean, "row": row, "at": columns[what], **size}
+            n, classes = (size.get(row, (np.nan,))[0] for size in sizes)
+            rows.append(
+                [row, columns[what], place, path.name, *names.loc[row], what, value, step, unit, mean, n, classes]
+            )
     if not rows:
         raise ReefcoreError("there is no number in its columns", path, "give a row per model")
-    found = pd.DataFrame(rows).sort_values(["row", "at"], ignore_index=True)
-    if text["class"] is not None:
-        found = _as_classes(found)
+    found = pd.DataFrame(rows, columns=["row", "at", "place", "table", *NAMES, *FIELDS]).sort_values(["row", "at"])
+    found = found.drop(columns=["row", "at"]).reset_index(drop=True)
+    found = _as_classes(found) if "class" in columns else found
     found.attrs = {"columns": said, "unread": [head.header[at] for at in unread]}
-    return found.drop(columns=["row", "at"])
+    return found
 
 
 def _as_classes(found: pd.DataFrame) -> pd.DataFrame:

@@ -35,6 +35,7 @@ def ready(results: pd.DataFrame) -> pd.DataFrame:
     """Complete results for the rules: ``label`` (the class), ``v`` and ``half`` (value, half a step, as fractions).
 
     ``setting`` (numbered by ``order``) is the training and test set; where a table names neither, it is the table.
+    ``grain``: the least by which two numbers differ: a step, or one point of n.
     """
     filled = {"class": "", "train": "", "test": "", "spread": False, "n": np.nan, "classes": np.nan}
     table = results.assign(**{name: value for name, value in filled.items() if name not in results})
@@ -44,6 +45,7 @@ def ready(results: pd.DataFrame) -> pd.DataFrame:
     table["order"] = pd.factorize(table["setting"])[0]
     scale = table["unit"].map(SCALE)
     table = table.assign(v=table["value"] / scale, half=table["step"] / scale / 2).rename(columns={"class": "label"})
+    table["grain"] = np.fmax(2 * table["half"], 1 / table["n"].where(table["n"] > 0))
     table.attrs = results.attrs
     return table.reset_index(drop=True)
 
@@ -396,33 +398,38 @@ def repeats(results: pd.DataFrame) -> Found:
 
     Compared are cells of one model that differ in metric or setting, aligned: all pairs of two metrics (of two tables)
     whose settings are so many columns apart. Numbers that differ by `d` on the whole are the same in about step / d of
-    all cases; `d` is the lower quartile in the alignment, over all models, and at most the range of all that is printed
-    of the model in these settings, so that numbers which are close by nature (precision and F1; accuracy and macro
-    recall of balanced classes; all of them near 100 %) do not count. Where all models have accuracy for macro recall
-    the classes are balanced. k of m repeats have the chance
-    comb(m, k) (step / d)^k, times the alignments looked at. Below 1 in 100 two and more are reported. A lone one is to
-    be expected in any large table, and is reported below 1 in 1,000; one between different units (a percentage and a
-    rank), whose pairs are few, where fewer than 0.1 are expected over the spread of the models' values. Two models may
-    share a number.
+    all cases (a step, or one point of n if that is more); `d` is the lower quartile in the alignment, over all models,
+    and at most the range of all that is printed of the model in these settings, so that numbers which are close by
+    nature (precision and F1; all of them near 100 %) do not count; nor does accuracy that is macro recall for all
+    models, as of balanced classes. k of m repeats have the chance comb(m, k) (step / d)^k, times the alignments looked
+    at. Below 1 in 100 two and more are reported. A lone one is to be expected in any large table, and is reported
+    below 1 in 1,000; one between different units (a percentage and a rank), whose pairs are few, where fewer than 0.1
+    are expected over the spread of the models' values. Two models may share a number.
     """
     findings, table = [], _not_round(results)
     cells = _rows(table)
-    table = table.assign(row=range(len(table)))[["row", "table", "model", "metric", "value", "step", "unit", "order"]]
+    columns = ["table", "model", "metric", "value", "step", "unit", "order", "v", "grain"]
+    table = table[columns].assign(row=range(len(table)))
     pairs = table.merge(table, on="model", suffixes=("", "2")).query("row < row2")
     pairs = pairs[(pairs["metric"] != pairs["metric2"]) | (pairs["order"] != pairs["order2"])]
-    pairs = pairs.assign(d=(pairs["value"] - pairs["value2"]).abs(), shift=pairs["order2"] - pairs["order"])
-    pairs, key = pairs.assign(same=pairs["d"] < TINY), ["table", "metric", "table2", "metric2", "shift"]
+    pairs = pairs.assign(d=(pairs["v"] - pairs["v2"]).abs(), shift=pairs["order2"] - pairs["order"])
+    pairs["same"] = (pairs["value"] - pairs["value2"]).abs() < TINY
+    key = ["table", "metric", "table2", "metric2", "shift"]
     balanced = pairs[["metric", "metric2"]].isin(RECALLS).all(axis=1) & (pairs["shift"] == 0)
     pairs = pairs[~balanced | ~pairs.groupby([*key, "order"])["same"].transform("all")]
     like = pairs["unit"] == pairs["unit2"]
-    of = table.groupby(["model", "order"])["value"].agg(list)
+    of = table.groupby(["model", "order"])["v"].agg(list)
     looks, counted, told = len(pairs.loc[like, [*key, "model"]].drop_duplicates()), set(), []
     for _, group in pairs[like & pairs.groupby(key)["same"].transform("any")].groupby(key, sort=False):
         apart = group.loc[~group["same"], "d"]
         for model, own in group[group["same"]].groupby("model", sort=False):
             m, k = int((group["model"] == model).sum()), len(own)
             room = [np.ptp(of[model, i] + of[model, j]) for i, j in zip(own["order"], own["order2"], strict=True)]
-            rate = own["step"].min() / max(min(apart.quantile(0.25), *room), TINY) if len(apart) else 1.0
+            rate = (
+                own[["grain", "grain2"]].min(axis=1).max() / max(min(apart.quantile(0.25), *room), TINY)
+                if len(apart)
+                else 1.0
+            )
             expected = comb(m, k) * min(1.0, rate) ** k * looks
             if expected < (0.01 if k > 1 else 0.001):
                 told.append((own, "inconsistent" if k > 1 else "ask", f"{expected:.1g}"))
@@ -454,7 +461,7 @@ def shifted(results: pd.DataFrame) -> Found:
     rows range over at most two steps. By chance that is about (4 step / T)^(k - 1) for k columns, T the lower quartile
     of that range for the other pairs of the kind (the same two metrics, one model or two) and at most the range of the
     rows themselves, times the pairs looked at; metrics depend on each other, so one column less counts there. One
-    metric of one model in two tables is agreement.
+    metric of one model in two tables is agreement, and accuracy is macro recall where classes are balanced.
     """
     findings, checks, table = [], 0, _not_round(results)
     table = table[table["unit"] != "rank"]
@@ -463,17 +470,18 @@ def shifted(results: pd.DataFrame) -> Found:
         values, names, kinds = wide.to_numpy(), list(wide.index), {}
         for i, j in combinations(range(len(values)), 2):
             one, two = values[[i, j]][:, np.isfinite(values[i] + values[j])]
-            if len(one) >= 4 and names[i][1:] != names[j][1:]:
+            identity = names[i][1] == names[j][1] and {names[i][2], names[j][2]} <= {*RECALLS}
+            if len(one) >= 4 and names[i][1:] != names[j][1:] and not identity:
                 kind = (names[i][1] == names[j][1], *sorted([names[i][2], names[j][2]] if less == 1 else []))
                 pair = np.ptp(one - two), min(np.ptp(one), np.ptp(two)), len(one), np.mean(one - two)
                 kinds.setdefault(kind, []).append((*pair, names[i], names[j]))
-        step = 2 * table["half"].max()
+        step, grain = 2 * table["half"].max(), table["grain"].max()
         for pairs in kinds.values():
             checks += len(pairs)
             wider = [span for span, *_ in pairs if span > 2 * step + TINY]
             usual = np.quantile(wider, 0.25) if len(wider) >= 3 else 0.0
             for span, own, k, mean, one, two in pairs:
-                rate = min(1.0, 4 * step / max(min(usual, own), TINY))
+                rate = min(1.0, 4 * grain / max(min(usual, own), TINY))
                 if span <= 2 * step + TINY and len(pairs) * rate ** (k - less) < 0.01:
                     common = wide.columns[wide.loc[[one, two]].notna().all()]
                     rows = table[["table", "model", row]].apply(tuple, axis=1).isin([one, two])
