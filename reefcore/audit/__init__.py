@@ -38,10 +38,16 @@ SETTLE = {
     "shifted": "the predictions of both rows",
     "reversed_score": "whether a high score meant known or unknown when it was evaluated",
 }
+OTHERWISE = "the data behind the places"
 LIMITS = (
     "An audit reads numbers, not data: what it does not report may still be wrong, and what it reports may be a slip "
     "of typing, rounding or naming as well as of computing. It says nothing of how good a model is, nor why."
 )
+
+
+def settle(rule: str) -> str:
+    """Say what would settle a finding of a rule."""
+    return SETTLE.get(rule, OTHERWISE)
 
 
 def of_metrics(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -116,6 +122,31 @@ def run(tables: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None) -> pd.D
     if tables is None:
         found, checks = statements.check(published.values(), statements.relations(), findings)
         findings, looked = findings + found, looked + checks
+    return _outcome(findings, looked)
+
+
+def own(tables: Mapping[str, pd.DataFrame], site: str = "") -> pd.DataFrame:
+    """Audit what a profile of this project computed: every metric of every run, and what any reproduction must satisfy.
+
+    Parameters
+    ----------
+    tables : mapping
+        As `reefcore.workflow.Project.table` gives them: metrics, and those of `reefcore.audit.statements.here`.
+    site : str
+        The held-out source.
+
+    Returns
+    -------
+    DataFrame
+        As `run` returns it. Numbers are exact, so that nothing is forgiven as rounding.
+    """
+    found = run(of_metrics(tables["metrics"]))
+    values = statements.here(tables, site)
+    more, looked = statements.check(values, statements.holding(values, statements.relations()))
+    return _outcome(found.to_dict("records") + more, found.attrs["checked"].to_dict("records") + looked)
+
+
+def _outcome(findings: list[dict], looked: list[dict]) -> pd.DataFrame:
     out = pd.DataFrame(findings, columns=FINDINGS, dtype="str")
     out = out.sort_values("certainty", key=lambda c: c.map(list(CERTAINTY).index), kind="stable", ignore_index=True)
     out.attrs["checked"] = pd.DataFrame(looked, columns=CHECKED)
@@ -128,7 +159,7 @@ def report(findings: pd.DataFrame) -> str:
     for number, row in enumerate(findings.itertuples(), 1):
         lines += [f"{number}. {row.certainty.capitalize()} ({row.rule}): {CERTAINTY[row.certainty]}.", fill(row.text)]
         lines += [fill(f"Where: {row.where}"), fill(f"Printed: {row.values}")]
-        lines += [fill(f"What would settle it: {SETTLE.get(row.rule, 'the data behind the two places')}."), ""]
+        lines += [fill(f"What would settle it: {settle(row.rule)}."), ""]
     many = "Nothing was found." if findings.empty else f"{len(findings)} finding{'s' * (len(findings) > 1)}."
     lines += [many, "", "What was checked, and how often:"]
     for rule, rows in findings.attrs["checked"].query("checks > 0").groupby("rule", sort=False):

@@ -320,7 +320,8 @@ def check(values: pd.DataFrame, relations: pd.DataFrame, known: Iterable[dict] =
             other = next((rule for places, rule in said_before if places <= set(where)), "")
             if not other:
                 findings.append(finding(kind, certainty, where, map(printed, rows), text))
-            remark = f"{len(breaches)} do not hold; see the finding{other and f' of {other}'}. {reason}"
+            fails = "1 does" if len(breaches) == 1 else f"{len(breaches)} do"
+            remark = f"{fails} not hold; see the finding{other and f' of {other}'}. {reason}"
         used |= {row.place for term in terms for row in term.values}
         where = list(dict.fromkeys(place(row) for term in terms for row in term.values))
         more = [f"and {len(where) - SHOWN} more"] if len(where) > SHOWN else []

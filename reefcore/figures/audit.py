@@ -15,13 +15,16 @@ def allowed_f1(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        ``name``, ``limit`` (the mean of the two averages) and ``macro_f1``, all percent.
+        ``name``; ``limit`` (the mean of the two averages) and ``macro_f1``, percent; ``above``: by more than rounding.
     """
     figure, (axes,) = canvas(6, 5)
-    above = table["macro_f1"] > table["limit"]
+    above = table["above"]
     ends = [table[["limit", "macro_f1"]].min(axis=None) - 3, table[["limit", "macro_f1"]].max(axis=None) + 3]
     axes.plot(ends, ends, color=GREY, lw=1, label="the mean of the two: no macro F1 lies above")
-    for part, marker, colour, text in ((~above, MARKERS[0], BLUE, "as printed"), (above, MARKERS[2], RED, "above")):
+    for part, marker, colour, text in (
+        (~above, MARKERS[0], BLUE, "as printed"),
+        (above, MARKERS[2], RED, "above, by more than rounding"),
+    ):
         axes.plot(table["limit"][part], table["macro_f1"][part], marker, color=colour, ms=5, ls="", label=text)
     for row in table[above].itertuples():
         axes.annotate(row.name, (row.limit, row.macro_f1), (-6, 6), textcoords="offset points", ha="right", fontsize=8)
