@@ -27,6 +27,7 @@ AVERAGES = {kind: [f"{kind}_{name}" for name in ("precision", "recall", "f1")] f
 RECALLS = ["accuracy", "macro_recall", "weighted_recall"]  # one number where all classes have as many points
 TINY = 1e-9  # fractions: floating-point arithmetic
 FEWEST, MOST = 5, 0.8  # triples that speak, and the share that agrees, before something is said of a table
+ROWS = 2000  # compared with each other
 NEAR = 3  # steps: what counts as equal to the harmonic mean; each of three numbers is rounded
 Found = tuple[list[dict], list[dict]]
 
@@ -248,11 +249,15 @@ def granularity(results: pd.DataFrame) -> Found:
         if not failed:
             continue
         neither = [cell for cell in failed if not reachable(cell, cell.n, cut=True)]
-        said = _and(f"{c.model} {c.label} {printed(c)}".replace("  ", " ") for c in neither) if neither else ""
+        still = (
+            f"{len(neither)} still are not: {_and(f'{c.model} {c.label}'.strip() + f' {printed(c)}' for c in neither)}"
+            if neither
+            else "all are"
+        )
         text = (
             f"{len(failed)} of {len(cells)} printed shares of {where} are no whole number out of {whose}, however "
             f"halves are rounded; of numbers unrelated to it {chance:.0%} would not be. With digits cut off instead, "
-            f"{f'{len(neither)} still are not: {said}' if neither else 'all are'}."
+            f"{still}."
         )
         for other, source in results.attrs.get("other_n", {}).get(n, {}).items():
             short = sum(not reachable(cell, other) for cell in cells)
@@ -465,33 +470,42 @@ def shifted(results: pd.DataFrame) -> Found:
     """
     findings, checks, table = [], 0, _not_round(results)
     table = table[table["unit"] != "rank"]
+    step, grain = 2 * table["half"].max(), table["grain"].max()
     for row, column, less in (("metric", "setting", 1), ("setting", "metric", 2)):
         wide = table.pivot_table(index=["table", "model", row], columns=column, values="v", sort=False)
-        values, names, kinds = wide.to_numpy(), list(wide.index), {}
-        for i, j in combinations(range(len(values)), 2):
-            one, two = values[[i, j]][:, np.isfinite(values[i] + values[j])]
-            identity = names[i][1] == names[j][1] and {names[i][2], names[j][2]} <= {*RECALLS}
-            if len(one) >= 4 and names[i][1:] != names[j][1:] and not identity:
-                kind = (names[i][1] == names[j][1], *sorted([names[i][2], names[j][2]] if less == 1 else []))
-                pair = np.ptp(one - two), min(np.ptp(one), np.ptp(two)), len(one), np.mean(one - two)
-                kinds.setdefault(kind, []).append((*pair, names[i], names[j]))
-        step, grain = 2 * table["half"].max(), table["grain"].max()
-        for pairs in kinds.values():
-            checks += len(pairs)
-            wider = [span for span, *_ in pairs if span > 2 * step + TINY]
-            usual = np.quantile(wider, 0.25) if len(wider) >= 3 else 0.0
-            for span, own, k, mean, one, two in pairs:
-                rate = min(1.0, 4 * grain / max(min(usual, own), TINY))
-                if span <= 2 * step + TINY and len(pairs) * rate ** (k - less) < 0.01:
-                    common = wide.columns[wide.loc[[one, two]].notna().all()]
-                    rows = table[["table", "model", row]].apply(tuple, axis=1).isin([one, two])
-                    cells = _rows(table[rows & table[column].isin(common)])
-                    text = (
-                        f"The row {_and(one[1:])} of {one[0]} is, in {k} columns, the row {_and(two[1:])} of {two[0]} "
-                        f"plus {printed(cells[0], mean)}, within rounding."
-                    )
-                    findings.append(_finding("shifted", "inconsistent", cells, text))
+        wide = wide[wide.notna().sum(axis=1) >= 4].iloc[:ROWS]
+        if len(wide) < 2:
+            continue
+        i, j = np.triu_indices(len(wide), 1)
+        values, names = wide.to_numpy(), wide.index.to_frame(index=False)
+        one, two, d = names.iloc[i].reset_index(), names.iloc[j].reset_index(), values[i] - values[j]
+        same = one["model"] == two["model"]
+        pairs = pd.DataFrame({"same": same, "k": np.isfinite(d).sum(axis=1), "span": _range(d), "i": i, "j": j})
+        pairs["own"] = np.fmin(_range(values[i] + 0 * d), _range(values[j] + 0 * d))
+        pairs["kind"] = np.sort([one[row], two[row]], axis=0).sum(axis=0) if row == "metric" else ""
+        known = one[row].isin(RECALLS) & two[row].isin(RECALLS) | (one[row] == two[row])
+        pairs = pairs[(pairs["k"] >= 4) & ~(same & known)]
+        checks += len(pairs)
+        for _, kind in pairs.groupby(["same", "kind"]):
+            wider = kind.loc[kind["span"] > 2 * step + TINY, "span"]
+            usual = wider.quantile(0.25) if len(wider) >= 3 else 0.0
+            rate = np.minimum(1.0, 4 * grain / kind["own"].clip(TINY, max(usual, TINY)))
+            hit = (kind["span"] <= 2 * step + TINY) & (len(kind) * rate ** (kind["k"] - less) < 0.01)
+            for pair in _rows(kind[hit]):
+                a, b = wide.index[[pair.i, pair.j]]
+                apart = (wide.loc[a] - wide.loc[b]).dropna()
+                whose = pd.MultiIndex.from_frame(table[["table", "model", row]]).isin([a, b])
+                cells = _rows(table[whose & table[column].isin(apart.index)])
+                text = (
+                    f"The row {_and(a[1:])} of {a[0]} is, in {pair.k} columns, the row {_and(b[1:])} of {b[0]} plus "
+                    f"{printed(cells[0], apart.mean())}, within rounding."
+                )
+                findings.append(_finding("shifted", "inconsistent", cells, text))
     return findings, [checked("shifted", "pairs of rows with four common columns", checks)]
+
+
+def _range(values: np.ndarray) -> np.ndarray:
+    return np.fmax.reduce(values, axis=1) - np.fmin.reduce(values, axis=1)
 
 
 RULES = (outside, f1_bound, harmonic, macro_bounds, granularity, per_class, twice, repeats, shifted, reversed_score)
