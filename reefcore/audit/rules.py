@@ -71,6 +71,10 @@ def _and(texts: Iterable) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def _listed(cells: list) -> str:
+    return _and(f"{cell.model} {printed(cell)} ({cell.label or cell.setting})" for cell in cells)
+
+
 def _finding(rule: str, certainty: str, cells: list, text: str) -> dict[str, str]:
     return finding(rule, certainty, [cell.place for cell in cells], map(printed, cells), text)
 
@@ -170,9 +174,7 @@ def harmonic(results: pd.DataFrame) -> Found:
         if not step or sum(speak) < FEWEST or agree < MOST * sum(speak):
             continue
         f, stated = triples[0][3], results.attrs.get("stated", {}).get("macro_f1")
-        above = [
-            c for (gap, p, r, c), a in zip(triples, near, strict=True) if a and c.v - _harmonic(p.v, r.v) > step + TINY
-        ]
+        above = [c for gap, p, r, c in triples if TINY < c.v - _harmonic(p.v, r.v) - step <= (NEAR - 1) * step + TINY]
         not_so = [triple[3] for triple, follows in zip(triples, near, strict=True) if not follows]
         text = (
             f"{sum(near)} of {len(triples)} macro F1 of {table} equal, within {printed(f, NEAR * step)}, the harmonic "
@@ -181,7 +183,7 @@ def harmonic(results: pd.DataFrame) -> Found:
             "more so the more classes differ."
         )
         for few, said in ((above, "lie above it by more than rounding, which no such mean can"), (not_so, "differ")):
-            text += f" {len(few)} {said}: {_and(f'{c.model} {printed(c)} ({c.setting})' for c in few)}." if few else ""
+            text += f" {len(few)} {said}: {_listed(few)}." if few else ""
         text += "" if stated else " For one class, or if F1 is meant as the harmonic mean, this is as it should be."
         places = [f"{table}, macro F1", *dict.fromkeys(c.table for _, *cells in triples for c in cells[:2])]
         certainty = "inconsistent" if stated else "ask"
@@ -249,11 +251,7 @@ def granularity(results: pd.DataFrame) -> Found:
         if not failed:
             continue
         neither = [cell for cell in failed if not reachable(cell, cell.n, cut=True)]
-        still = (
-            f"{len(neither)} still are not: {_and(f'{c.model} {c.label}'.strip() + f' {printed(c)}' for c in neither)}"
-            if neither
-            else "all are"
-        )
+        still = f"{len(neither)} still are not: {_listed(neither)}" if neither else "all are"
         text = (
             f"{len(failed)} of {len(cells)} printed shares of {where} are no whole number out of {whose}, however "
             f"halves are rounded; of numbers unrelated to it {chance:.0%} would not be. With digits cut off instead, "
@@ -296,9 +294,9 @@ def macro_bounds(results: pd.DataFrame) -> Found:
     """Accuracy and the sizes of the classes leave macro recall a range: see `macro_recall_range`.
 
     Where sizes are known (rows of classes that add up to n) it is exact. With n and the number of classes alone, the
-    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes, which
-    holds as well if classes without a point count as 0. Averages over two classes or fewer are left out: there recall
-    is often that of one class.
+    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes. Classes
+    without a point may count as 0. Averages over two classes or fewer are left out: there recall is often that of one
+    class.
     """
     findings, exact, weak = [], 0, 0
     sizes = results[(results["label"] != "") & (results["metric"] == "recall")]
@@ -313,7 +311,7 @@ def macro_bounds(results: pd.DataFrame) -> Found:
             least = max(0, floor((a.v - a.half) * a.n))
             most = min(int(a.n), ceil((a.v + 2 * a.half) * a.n))
             counts = counts if known else [1] * int(a.classes - 1) + [int(a.n - a.classes + 1)]
-            low = macro_recall_range(counts, least)[0] if known else least / a.n / a.classes
+            low = macro_recall_range(counts, least)[0] * (counts > 0).mean() if known else least / a.n / a.classes
             high = macro_recall_range(counts, most)[1]
             fits.append((low - TINY <= r.v + r.half and r.v - r.half <= high + TINY, known, a, r, low, high))
         if not fits:
