@@ -318,6 +318,8 @@ def true_results(seed: int) -> pd.DataFrame:
         classes, n = int(rng.integers(2, 30)), int(10 ** rng.uniform(1.7, 4.8))
         shares = rng.dirichlet(np.full(classes, rng.choice([0.2, 1, 1e6])))
         counts = np.maximum(1, (shares * n).astype(int))
+        if classes > 5 and rng.random() < 0.3:  # trained on more classes than are tested
+            counts[rng.choice(classes, classes // 3, replace=False)] = 0
         per_class = rng.random() < 0.15
         for model, skill in enumerate(skills):
             spread = rng.choice([5, 50, 1e4])
@@ -326,11 +328,16 @@ def true_results(seed: int) -> pd.DataFrame:
             chances = wrong * (1 - right)[:, None] + np.diag(right)
             cm = np.array([rng.multinomial(c, p / p.sum()) for c, p in zip(counts, chances, strict=True)])
             scores = {k: float(v) for k, v in metrics._from_confusion(cm, over).items() if k != "micro_recall"}
-            size = {"n": float(cm.sum()), "classes": float(classes), "class": ""}
+            listed = np.flatnonzero(cm.sum(1) + (cm.sum(0) if over == "truth_or_prediction" else 0))
+            size = {"n": float(cm.sum()), "classes": float(len(listed)), "class": ""}
             numbers = [(k, v, size) for k, v in scores.items()]
-            for i in range(classes if per_class else 0):
+            for i in listed if per_class else ():
                 hits, truth, said = cm[i, i], cm[i].sum(), cm[:, i].sum()
-                own = {"precision": hits / max(1, said), "recall": hits / truth, "f1": 2 * hits / (truth + said)}
+                own = {
+                    "precision": hits / max(1, said),
+                    "recall": hits / max(1, truth),
+                    "f1": 2 * hits / (truth + said),
+                }
                 numbers += [(k, v, {"n": float(truth), "classes": np.nan, "class": f"c{i}"}) for k, v in own.items()]
             scale, places = (100, digits) if percent else (1, digits + 1)
             unit = "percent" if percent else "fraction"

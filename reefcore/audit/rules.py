@@ -27,6 +27,7 @@ AVERAGES = {kind: [f"{kind}_{name}" for name in ("precision", "recall", "f1")] f
 RECALLS = ["accuracy", "macro_recall", "weighted_recall"]  # one number where all classes have as many points
 TINY = 1e-9  # fractions: floating-point arithmetic
 FEWEST, MOST = 5, 0.8  # triples that speak, and the share that agrees, before something is said of a table
+ROWS = 2000  # compared with each other
 NEAR = 3  # steps: what counts as equal to the harmonic mean; each of three numbers is rounded
 Found = tuple[list[dict], list[dict]]
 
@@ -68,6 +69,10 @@ def _rows(table: pd.DataFrame) -> list:
 def _and(texts: Iterable) -> str:
     *most, last = dict.fromkeys(map(str, texts))
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def _listed(cells: list) -> str:
+    return _and(f"{cell.model} {printed(cell)} ({cell.label or cell.setting})" for cell in cells)
 
 
 def _finding(rule: str, certainty: str, cells: list, text: str) -> dict[str, str]:
@@ -169,9 +174,7 @@ def harmonic(results: pd.DataFrame) -> Found:
         if not step or sum(speak) < FEWEST or agree < MOST * sum(speak):
             continue
         f, stated = triples[0][3], results.attrs.get("stated", {}).get("macro_f1")
-        above = [
-            c for (gap, p, r, c), a in zip(triples, near, strict=True) if a and c.v - _harmonic(p.v, r.v) > step + TINY
-        ]
+        above = [c for gap, p, r, c in triples if TINY < c.v - _harmonic(p.v, r.v) - step <= (NEAR - 1) * step + TINY]
         not_so = [triple[3] for triple, follows in zip(triples, near, strict=True) if not follows]
         text = (
             f"{sum(near)} of {len(triples)} macro F1 of {table} equal, within {printed(f, NEAR * step)}, the harmonic "
@@ -180,7 +183,7 @@ def harmonic(results: pd.DataFrame) -> Found:
             "more so the more classes differ."
         )
         for few, said in ((above, "lie above it by more than rounding, which no such mean can"), (not_so, "differ")):
-            text += f" {len(few)} {said}: {_and(f'{c.model} {printed(c)} ({c.setting})' for c in few)}." if few else ""
+            text += f" {len(few)} {said}: {_listed(few)}." if few else ""
         text += "" if stated else " For one class, or if F1 is meant as the harmonic mean, this is as it should be."
         places = [f"{table}, macro F1", *dict.fromkeys(c.table for _, *cells in triples for c in cells[:2])]
         certainty = "inconsistent" if stated else "ask"
@@ -248,11 +251,11 @@ def granularity(results: pd.DataFrame) -> Found:
         if not failed:
             continue
         neither = [cell for cell in failed if not reachable(cell, cell.n, cut=True)]
-        said = _and(f"{c.model} {c.label} {printed(c)}".replace("  ", " ") for c in neither) if neither else ""
+        still = f"{len(neither)} still are not: {_listed(neither)}" if neither else "all are"
         text = (
             f"{len(failed)} of {len(cells)} printed shares of {where} are no whole number out of {whose}, however "
             f"halves are rounded; of numbers unrelated to it {chance:.0%} would not be. With digits cut off instead, "
-            f"{f'{len(neither)} still are not: {said}' if neither else 'all are'}."
+            f"{still}."
         )
         for other, source in results.attrs.get("other_n", {}).get(n, {}).items():
             short = sum(not reachable(cell, other) for cell in cells)
@@ -291,9 +294,9 @@ def macro_bounds(results: pd.DataFrame) -> Found:
     """Accuracy and the sizes of the classes leave macro recall a range: see `macro_recall_range`.
 
     Where sizes are known (rows of classes that add up to n) it is exact. With n and the number of classes alone, the
-    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes, which
-    holds as well if classes without a point count as 0. Averages over two classes or fewer are left out: there recall
-    is often that of one class.
+    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes. Classes
+    without a point may count as 0. Averages over two classes or fewer are left out: there recall is often that of one
+    class.
     """
     findings, exact, weak = [], 0, 0
     sizes = results[(results["label"] != "") & (results["metric"] == "recall")]
@@ -308,7 +311,7 @@ def macro_bounds(results: pd.DataFrame) -> Found:
             least = max(0, floor((a.v - a.half) * a.n))
             most = min(int(a.n), ceil((a.v + 2 * a.half) * a.n))
             counts = counts if known else [1] * int(a.classes - 1) + [int(a.n - a.classes + 1)]
-            low = macro_recall_range(counts, least)[0] if known else least / a.n / a.classes
+            low = macro_recall_range(counts, least)[0] * (counts > 0).mean() if known else least / a.n / a.classes
             high = macro_recall_range(counts, most)[1]
             fits.append((low - TINY <= r.v + r.half and r.v - r.half <= high + TINY, known, a, r, low, high))
         if not fits:
@@ -465,33 +468,42 @@ def shifted(results: pd.DataFrame) -> Found:
     """
     findings, checks, table = [], 0, _not_round(results)
     table = table[table["unit"] != "rank"]
+    step, grain = 2 * table["half"].max(), table["grain"].max()
     for row, column, less in (("metric", "setting", 1), ("setting", "metric", 2)):
         wide = table.pivot_table(index=["table", "model", row], columns=column, values="v", sort=False)
-        values, names, kinds = wide.to_numpy(), list(wide.index), {}
-        for i, j in combinations(range(len(values)), 2):
-            one, two = values[[i, j]][:, np.isfinite(values[i] + values[j])]
-            identity = names[i][1] == names[j][1] and {names[i][2], names[j][2]} <= {*RECALLS}
-            if len(one) >= 4 and names[i][1:] != names[j][1:] and not identity:
-                kind = (names[i][1] == names[j][1], *sorted([names[i][2], names[j][2]] if less == 1 else []))
-                pair = np.ptp(one - two), min(np.ptp(one), np.ptp(two)), len(one), np.mean(one - two)
-                kinds.setdefault(kind, []).append((*pair, names[i], names[j]))
-        step, grain = 2 * table["half"].max(), table["grain"].max()
-        for pairs in kinds.values():
-            checks += len(pairs)
-            wider = [span for span, *_ in pairs if span > 2 * step + TINY]
-            usual = np.quantile(wider, 0.25) if len(wider) >= 3 else 0.0
-            for span, own, k, mean, one, two in pairs:
-                rate = min(1.0, 4 * grain / max(min(usual, own), TINY))
-                if span <= 2 * step + TINY and len(pairs) * rate ** (k - less) < 0.01:
-                    common = wide.columns[wide.loc[[one, two]].notna().all()]
-                    rows = table[["table", "model", row]].apply(tuple, axis=1).isin([one, two])
-                    cells = _rows(table[rows & table[column].isin(common)])
-                    text = (
-                        f"The row {_and(one[1:])} of {one[0]} is, in {k} columns, the row {_and(two[1:])} of {two[0]} "
-                        f"plus {printed(cells[0], mean)}, within rounding."
-                    )
-                    findings.append(_finding("shifted", "inconsistent", cells, text))
+        wide = wide[wide.notna().sum(axis=1) >= 4].iloc[:ROWS]
+        if len(wide) < 2:
+            continue
+        i, j = np.triu_indices(len(wide), 1)
+        values, names = wide.to_numpy(), wide.index.to_frame(index=False)
+        one, two, d = names.iloc[i].reset_index(), names.iloc[j].reset_index(), values[i] - values[j]
+        same = one["model"] == two["model"]
+        pairs = pd.DataFrame({"same": same, "k": np.isfinite(d).sum(axis=1), "span": _range(d), "i": i, "j": j})
+        pairs["own"] = np.fmin(_range(values[i] + 0 * d), _range(values[j] + 0 * d))
+        pairs["kind"] = np.sort([one[row], two[row]], axis=0).sum(axis=0) if row == "metric" else ""
+        known = one[row].isin(RECALLS) & two[row].isin(RECALLS) | (one[row] == two[row])
+        pairs = pairs[(pairs["k"] >= 4) & ~(same & known)]
+        checks += len(pairs)
+        for _, kind in pairs.groupby(["same", "kind"]):
+            wider = kind.loc[kind["span"] > 2 * step + TINY, "span"]
+            usual = wider.quantile(0.25) if len(wider) >= 3 else 0.0
+            rate = np.minimum(1.0, 4 * grain / kind["own"].clip(TINY, max(usual, TINY)))
+            hit = (kind["span"] <= 2 * step + TINY) & (len(kind) * rate ** (kind["k"] - less) < 0.01)
+            for pair in _rows(kind[hit]):
+                a, b = wide.index[[pair.i, pair.j]]
+                apart = (wide.loc[a] - wide.loc[b]).dropna()
+                whose = pd.MultiIndex.from_frame(table[["table", "model", row]]).isin([a, b])
+                cells = _rows(table[whose & table[column].isin(apart.index)])
+                text = (
+                    f"The row {_and(a[1:])} of {a[0]} is, in {pair.k} columns, the row {_and(b[1:])} of {b[0]} plus "
+                    f"{printed(cells[0], apart.mean())}, within rounding."
+                )
+                findings.append(_finding("shifted", "inconsistent", cells, text))
     return findings, [checked("shifted", "pairs of rows with four common columns", checks)]
+
+
+def _range(values: np.ndarray) -> np.ndarray:
+    return np.fmax.reduce(values, axis=1) - np.fmin.reduce(values, axis=1)
 
 
 RULES = (outside, f1_bound, harmonic, macro_bounds, granularity, per_class, twice, repeats, shifted, reversed_score)
