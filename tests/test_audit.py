@@ -4,6 +4,7 @@ import itertools
 import json
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 
@@ -132,10 +133,11 @@ class TestGranularity:
         assert one["certainty"] == "impossible" and one["values"] == "93.56; 92.48"
         assert "Out of 4,609 (section 9) 1 are not" in one["text"]  # 93.56 and 92.12 are
 
-    def test_digits_cut_off_are_worth_asking(self):
-        (one,) = found(rules.granularity, cell("accuracy", 66.6, 0.1, n=3))
+    def test_digits_cut_off_everywhere_are_fine_and_beside_rounded_ones_worth_asking(self):
+        cut, rounded = cell("accuracy", 66.6, 0.1, n=3), cell("accuracy", 66.7, 0.1, n=3, model="B")
+        assert not found(rules.granularity, cut) and not found(rules.granularity, rounded)
+        (one,) = found(rules.granularity, cut, rounded)
         assert one["certainty"] == "ask"
-        assert not found(rules.granularity, cell("accuracy", 66.7, 0.1, n=3))
 
     @pytest.mark.parametrize(("value", "ok"), [(12.5, True), (12.4, False), (13, True), (12, True)])
     def test_a_half_may_be_rounded_either_way(self, value, ok):
@@ -268,6 +270,17 @@ class TestShifted:
             to["value"] = of["value"] - 2
         (one,) = found(rules.shifted, cells)
         assert one["certainty"] == "inconsistent" and "M0" in one["text"]
+
+    def test_two_models_alike_in_all_metrics(self):
+        cells = [c | {"table": "t", "n": 5000} for c in grid(settings=1)]
+        for to, of in zip(cells[4:8], cells[:4], strict=True):
+            to["value"] = of["value"]
+        assert [one["certainty"] for one in found(rules.shifted, cells)] == ["inconsistent"]
+        assert [one["certainty"] for one in found(rules.shifted, [c | {"n": np.nan} for c in cells])] == ["ask"]
+        assert not found(rules.shifted, [c | {"n": 60} for c in cells])
+        assert not found(rules.shifted, [c | {"classes": 2} for c in cells])
+        cells[4]["value"], cells[0]["value"] = cells[5]["value"], cells[1]["value"]  # three numbers, not four
+        assert not found(rules.shifted, cells)
 
     def test_rows_alike_by_nature_are_fine(self):
         assert not found(rules.shifted, grid())
@@ -417,6 +430,22 @@ class TestRead:
         assert got["place"][1] == "my.csv, line 2, column Macro Recall (%)"
         assert got.attrs["unread"] == ["who"] and got.attrs["columns"]["Prec."] == "macro precision, fraction"
 
+    def test_a_spread_anywhere_makes_a_row_a_mean_of_runs(self, tmp_path):
+        got = self.read(tmp_path, "model,acc,f1\nA,0.82 [0.8, 0.9],1\nB,0.81,0.7\n".replace("[0.8, 0.9]", "[0.8-0.9]"))
+        assert got["spread"].tolist() == [True, True, False, False]
+        assert self.read(tmp_path, "model,acc,acc_std,n\nA,0.853,0.01,30\n")["spread"].all()
+
+    def test_other_sheets_are_said_not_to_be_read(self, tmp_path):
+        book = openpyxl.Workbook()
+        book.active.append(["model", "acc"])
+        book.active.append(["A", 0.5])
+        book.create_sheet("more")
+        book.save(tmp_path / "two.xlsx")
+        assert read.read(tmp_path / "two.xlsx").attrs["unread"] == ["the other sheets"]
+
+    def test_names_hold_no_control_characters(self, tmp_path):
+        assert set(self.read(tmp_path, 'model,acc\n"A\nlong\x1b[31m",0.5\n')["model"]) == {"A long [31m"}
+
     def test_semicolons_with_decimal_commas_and_tabs(self, tmp_path):
         got = self.read(tmp_path, "method;F1;acc;n\nA;71,25;93,5;4.606\n")
         assert got["value"].tolist() == [71.25, 93.5] and set(got["n"]) == {4606}
@@ -459,6 +488,10 @@ class TestRead:
             ("model,accuracy\nA,81,2\n", "my.csv:2", "has 3 values"),
             ("foo,bar\n1,2\n", "my.csv", "no column of results"),
             ("model,accuracy\n", "my.csv", "no number"),
+            ("model  accuracy\nA  0.8\n", "my.csv", "save it as CSV"),
+            ("metric,A,B\nrecall,0.8,0.7\naccuracy,0.8,0.7\n", "my.csv", "exchange rows and columns"),
+            ("model,accuracy,n\nA,0.8,-5\n", "my.csv:2: n", "no count"),
+            ("model,accuracy\nA,1e400\n", "my.csv:2: accuracy", "no finite number"),
             ("run_id,annotation_id,y_true,y_pred\nr,1,a,b\n", "my.csv", "file of predictions"),
         ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from decimal import Decimal
 from pathlib import Path
 
@@ -37,24 +38,29 @@ ALIASES = {
 NAMES, SIZES = ("model", "train", "test", "class"), ("n", "classes")
 FIELDS = ["metric", "value", "step", "unit", "spread", *SIZES]
 SCORE = "score predictions first: reefcore evaluate FILE --output OUT.parquet"
-MISSING = set("- – — . / n/a na nan none null".split()) | {""}
+MISSING = set("- -- --- – — . / ? n/a n.a. n.a na nan none null".split()) | {""}
+DEVIATION = re.compile(r"(\b|_)(sd|std|stdev|stddev|sem|stderr)(\b|_)|±|deviation", re.IGNORECASE)
 NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:e[-+]?\d+)?", re.IGNORECASE)
+SAVE = "save it as CSV (commas, semicolons or tabs) or xlsx, with the names of the columns in the first row"
+ALIAS = {alias: what for what, names in ALIASES.items() for alias in names.split()}
 REPORT = {"macro avg": "macro", "weighted avg": "weighted", "accuracy": "accuracy", "micro avg": "", "samples avg": ""}
 
 
 def _number(text: str, size: bool, place: str) -> tuple[float, float, bool, bool]:
-    """Read a cell: value, step, whether it has a percent sign, whether it is a mean (± or a spread in brackets)."""
+    """Read a cell: value, step, whether it has a percent sign, whether ± or something in brackets follows."""
     bare = re.sub(r"\\textbf|\\underline|[*_{}$†‡\s\\]", "", text.replace("\u2212", "-"))
-    mean = re.fullmatch(r"(.*?)(?:±|\+/-|\+-|pm)[^±]*?(%?)|(.*?)\([^)]*\)(%?)", bare)
-    bare = "".join(part or "" for part in mean.groups()) if mean else bare
+    mean = re.fullmatch(r"(.*?)(?:[±(\[]|\+/-|\+-|pm).*?(%?)", bare)
+    bare = "".join(mean.groups()) if mean else bare
     percent, bare = bare.endswith("%"), bare.removesuffix("%")
     if size and re.fullmatch(r"\d{1,3}([,.'’]\d{3})+", bare):
         bare = re.sub(r"\D", "", bare)
     bare = bare if "." in bare else bare.replace(",", ".", 1)
     if not NUMBER.fullmatch(bare):
         raise ReefcoreError(f"{text!r} is not a number", place, "give a number, or leave the cell empty")
-    step = 10.0 ** Decimal(bare).as_tuple().exponent
-    return float(bare), step if step >= 1e-7 else 0.0, percent, bool(mean)
+    number, places = float(bare), Decimal(bare).as_tuple().exponent
+    if not np.isfinite(number) or (size and (number < 0 or (number > 1 and number % 1))):
+        raise ReefcoreError(f"{text!r} is no {'count' if size else 'finite number'}", place, "correct it")
+    return number, 10.0**places if places >= -7 else 0.0, percent, bool(mean)
 
 
 def _columns(header: list[str], path: Path, frame: pd.DataFrame) -> dict[str, int]:
@@ -68,11 +74,15 @@ def _columns(header: list[str], path: Path, frame: pd.DataFrame) -> dict[str, in
         found["model" if "class" in found or not set(REPORT) & set(frame[0].str.casefold()) else "class"] = 0
     if {"ytrue", "ypred"} & set(keys):
         raise ReefcoreError("this is a file of predictions, not of results", path, SCORE)
-    if not set(found) - {*NAMES, *SIZES}:
-        named = ", ".join(filter(None, header))
-        raise ReefcoreError(
-            f"no column of results is among {named}", path, "name one precision, recall, F1 or accuracy"
-        )
+    metrics = set(ALIASES) - {*NAMES, *SIZES}
+    if len({ALIAS.get(sheet.key(name)) for name in frame.get(0, [])} & metrics) > 1:
+        raise ReefcoreError("each row is a metric here", path, "exchange rows and columns: a row per model")
+    if not metrics & set(found):
+        named = ", ".join(" ".join(name.split()) for name in header if name)[:200]
+        if len(header) < 2 or not named:
+            raise ReefcoreError(f"its first row has no columns, but “{named[:60]}”", path, SAVE)
+        do = "name one precision, recall, F1 or accuracy, with a row per model and test set"
+        raise ReefcoreError(f"no column of results in its first row: {named}", path, do)
     return found
 
 
@@ -115,18 +125,33 @@ def read(path: str | Path) -> pd.DataFrame:
     if path.suffix == ".parquet":
         metrics = read_parquet(path)
         if not {"run_id", "metric", "value", "n", "classes"} <= set(metrics):
-            raise ReefcoreError("this is no table of metrics", path, SCORE)
+            raise ReefcoreError("this is no table of metrics", path, f"give results as CSV or xlsx; or {SCORE}")
         return of_metrics(metrics).assign(table=path.name)
-    head = sheet.look(path)
+    try:
+        head = sheet.look(path)
+    except ReefcoreError as error:  # it speaks of points
+        wrong, do = error.what.replace(" of points", ""), error.do
+        raise ReefcoreError(wrong, path, "give CSV, or xlsx" if do == sheet.ANNOTATIONS else do) from None
+    if not head.header and head.kind == "workbook":
+        raise ReefcoreError("this workbook is empty", path, "save it again, or as CSV")
     if head.kind not in ("text", "workbook"):
         raise ReefcoreError("this is not a table", path, "give CSV, or xlsx")
-    whole = sheet.load(head)
+    whole, others = sheet.load(head), []
+    if head.kind == "workbook":
+        with zipfile.ZipFile(path) as book:
+            others = book.namelist()
+        others = ["the other sheets"] * (sum(bool(re.match(r"xl/worksheets/[^/]+\.xml", name)) for name in others) > 1)
     for line, _, problem in whole.problems:
         if line and "blank" not in problem:
-            raise ReefcoreError(f"this line {problem}", f"{path}:{line}", "mend it, or quote commas in names")
+            what = f"this line {problem}" if problem.startswith("has") else problem
+            raise ReefcoreError(what, f"{path}:{line}", "mend it, or quote commas in names")
     columns, frame = _columns(head.header, path, whole.frame), whole.frame
     names = pd.DataFrame({name: frame[columns[name]] if name in columns else "" for name in NAMES}, index=frame.index)
-    names = names.apply(lambda texts: texts.str.replace(r"\\textbf|[*{}]", "", regex=True).str.strip())
+    for mark, instead in (
+        (r"\\textbf|[*{}]", ""),
+        (r"[\s\x00-\x1f\x7f-\x9f]+", " "),
+    ):  # and what moves a terminal's cursor
+        names = names.apply(lambda texts, mark=mark, new=instead: texts.str.replace(mark, new, regex=True).str.strip())
     unread = [at for at, name in enumerate(head.header) if name.strip() and at not in columns.values()]
     for more in ([frame[at] for at in unread], [pd.Series(whole.lines, frame.index, dtype="str").radd("line ")]):
         again = names.duplicated(keep=False)  # rows that differ in a column that was not read are of different models
@@ -139,24 +164,26 @@ def read(path: str | Path) -> pd.DataFrame:
             if text.strip("* ").casefold() not in MISSING:
                 place = f"{path}:{whole.lines[row]}: {head.header[columns[what]]}"
                 cells[row] = _number(text, what in SIZES, place)
+    means = {row for cells in numbers.values() for row, cell in cells.items() if cell[3]}  # a row of means over runs
+    if any(DEVIATION.search(head.header[at]) for at in unread):
+        means = set(frame.index)
     rows, said = [], {head.header[at] or "first column": what for what, at in columns.items()}
     sizes = [numbers.pop(name, {}) for name in SIZES]
     for what, cells in numbers.items():
         header = head.header[columns[what]]
         unit = _unit(what, header, cells, whole.lines, path)
         said[header] = f"{word(what)}, {unit}"
-        for row, (value, step, _, mean) in cells.items():
+        for row, (value, step, *_) in cells.items():
             place = f"{path.name}, line {whole.lines[row]}, column {header}"
             n, classes = (size.get(row, (np.nan,))[0] for size in sizes)
-            rows.append(
-                [row, columns[what], place, path.name, *names.loc[row], what, value, step, unit, mean, n, classes]
-            )
+            cell = [what, value, step, unit, row in means, n, classes]
+            rows.append([row, columns[what], place, path.name, *names.loc[row], *cell])
     if not rows:
         raise ReefcoreError("there is no number in its columns", path, "give a row per model")
     found = pd.DataFrame(rows, columns=["row", "at", "place", "table", *NAMES, *FIELDS]).sort_values(["row", "at"])
     found = found.drop(columns=["row", "at"]).reset_index(drop=True)
     found = _as_classes(found) if "class" in columns else found
-    found.attrs = {"columns": said, "unread": [head.header[at] for at in unread]}
+    found.attrs = {"columns": said, "unread": [head.header[at] for at in unread] + others}
     return found
 
 

@@ -28,6 +28,9 @@ RECALLS = ["accuracy", "macro_recall", "weighted_recall"]  # one number where al
 TINY = 1e-9  # fractions: floating-point arithmetic
 FEWEST, MOST = 5, 0.8  # triples that speak, and the share that agrees, before something is said of a table
 ROWS = 2000  # compared with each other
+CUT = 0.01  # chance that all numbers of a table fit cut digits
+ALIKE = 1000  # points, for two models not to share all metrics by chance
+LISTED = 12  # cells that a sentence names
 NEAR = 3  # steps: what counts as equal to the harmonic mean; each of three numbers is rounded
 Found = tuple[list[dict], list[dict]]
 
@@ -72,7 +75,8 @@ def _and(texts: Iterable) -> str:
 
 
 def _listed(cells: list) -> str:
-    return _and(f"{cell.model} {printed(cell)} ({cell.label or cell.setting})" for cell in cells)
+    more = [f"{len(cells) - LISTED:,} more"] if len(cells) > LISTED else []
+    return _and([f"{cell.model} {printed(cell)} ({cell.label or cell.setting})" for cell in cells[:LISTED]] + more)
 
 
 def _finding(rule: str, certainty: str, cells: list, text: str) -> dict[str, str]:
@@ -109,10 +113,11 @@ def outside(results: pd.DataFrame) -> Found:
     rank, v, half = results["unit"] == "rank", results["v"], results["half"]
     top = results["classes"].fillna(np.inf).where(rank, 1.0)
     wrong = results[(v + half * rank < rank - TINY) | (v - half * rank > top + TINY)]
-    findings = [
-        _finding("range", "impossible", _rows(group), f"{name}: {word(metric)} cannot be so by its definition.")
-        for (name, metric), group in wrong.groupby(["table", "metric"], sort=False)
-    ]
+    findings = []
+    for (name, metric), group in wrong.groupby(["table", "metric"], sort=False):
+        lies = "1 and the number of classes" if metric == "mean_rank" else "0 and 1 (100 %)"
+        text = f"{name} prints as {word(metric)}: {_listed(_rows(group))}. It lies between {lies} by its definition."
+        findings.append(_finding("range", "impossible", _rows(group), text))
     for _, ways in _joined(results, ["auroc", "fpr_at_95_tpr"]):
         a, f = ways[0]
         low, high = 0.95 * (1 - f.v - f.half), 1 - 0.025 * (f.v - f.half)
@@ -230,7 +235,8 @@ def granularity(results: pd.DataFrame) -> Found:
     """A share of n points is k / n for a whole k (GRIM: Brown and Heathers 2017, doi 10.1177/1948550616673876).
 
     For accuracy, and for the recall of one class with its own n. The test bites where 1 / n is coarser than the printed
-    step. Means over runs are not such shares, and are left out.
+    step. Means over runs are not such shares, and are left out. Where all numbers fit with digits cut off rather than
+    rounded, and unrelated ones would with a chance below `CUT`, nothing is said.
     """
     findings, looked = [], []
     table = results[results["n"].gt(0) & ~results["spread"].astype(bool)]
@@ -247,8 +253,12 @@ def granularity(results: pd.DataFrame) -> Found:
             continue
         chance = 1 - np.mean([cell.n * 2 * cell.half for cell in cells])
         failed = [cell for cell in cells if not reachable(cell, cell.n)]
-        looked.append(checked("granularity", where, len(cells), f"{chance:.0%} of unrelated numbers would not fit"))
-        if not failed:
+        cut = all(reachable(cell, cell.n, cut=True) for cell in cells)
+        cut = cut and np.prod([min(1.0, cell.n * 2 * cell.half) for cell in cells]) < CUT
+        remark = f"{chance:.0%} of unrelated numbers would not fit"
+        remark += "; all fit with digits cut off, not rounded" if failed and cut else ""
+        looked.append(checked("granularity", where, len(cells), remark))
+        if not failed or cut:
             continue
         neither = [cell for cell in failed if not reachable(cell, cell.n, cut=True)]
         still = f"{len(neither)} still are not: {_listed(neither)}" if neither else "all are"
@@ -294,9 +304,9 @@ def macro_bounds(results: pd.DataFrame) -> Found:
     """Accuracy and the sizes of the classes leave macro recall a range: see `macro_recall_range`.
 
     Where sizes are known (rows of classes that add up to n) it is exact. With n and the number of classes alone, the
-    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes. Classes
-    without a point may count as 0. Averages over two classes or fewer are left out: there recall is often that of one
-    class.
+    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes.
+    Classes without a point may count as 0. Averages over two classes or fewer are left out: there recall is often
+    that of one class.
     """
     findings, exact, weak = [], 0, 0
     sizes = results[(results["label"] != "") & (results["metric"] == "recall")]
@@ -404,18 +414,20 @@ def repeats(results: pd.DataFrame) -> Found:
     all cases (a step, or one point of n if that is more); `d` is the lower quartile in the alignment, over all models,
     and at most the range of all that is printed of the model in these settings, so that numbers which are close by
     nature (precision and F1; all of them near 100 %) do not count; nor does accuracy that is macro recall for all
-    models, as of balanced classes. k of m repeats have the chance comb(m, k) (step / d)^k, times the alignments looked
+    models, as of balanced classes, nor two metrics of two classes in one setting: as many misses as false alarms make
+    most of them equal. k of m repeats have the chance comb(m, k) (step / d)^k, times the alignments looked
     at. Below 1 in 100 two and more are reported. A lone one is to be expected in any large table, and is reported
     below 1 in 1,000; one between different units (a percentage and a rank), whose pairs are few, where fewer than 0.1
     are expected over the spread of the models' values. Two models may share a number.
     """
     findings, table = [], _not_round(results)
     cells = _rows(table)
-    columns = ["table", "model", "metric", "value", "step", "unit", "order", "v", "grain"]
+    columns = ["table", "model", "metric", "value", "step", "unit", "order", "v", "grain", "classes"]
     table = table[columns].assign(row=range(len(table)))
     pairs = table.merge(table, on="model", suffixes=("", "2")).query("row < row2")
     pairs = pairs[(pairs["metric"] != pairs["metric2"]) | (pairs["order"] != pairs["order2"])]
     pairs = pairs.assign(d=(pairs["v"] - pairs["v2"]).abs(), shift=pairs["order2"] - pairs["order"])
+    pairs = pairs[(pairs["shift"] != 0) | ~(pairs["classes"] <= 2)]
     pairs["same"] = (pairs["value"] - pairs["value2"]).abs() < TINY
     key = ["table", "metric", "table2", "metric2", "shift"]
     balanced = pairs[["metric", "metric2"]].isin(RECALLS).all(axis=1) & (pairs["shift"] == 0)
@@ -463,22 +475,26 @@ def shifted(results: pd.DataFrame) -> Found:
     A row is one metric of a model over settings, or the metrics of a model in one setting. The differences of two such
     rows range over at most two steps. By chance that is about (4 step / T)^(k - 1) for k columns, T the lower quartile
     of that range for the other pairs of the kind (the same two metrics, one model or two) and at most the range of the
-    rows themselves, times the pairs looked at; metrics depend on each other, so one column less counts there. One
-    metric of one model in two tables is agreement, and accuracy is macro recall where classes are balanced.
+    rows themselves, times the pairs looked at; metrics depend on each other, so one column less counts there, and equal
+    numbers of a row (macro and weighted, where classes are balanced) count once. Two models with the same metrics are
+    left out with two classes, or with fewer than `ALIKE` points, where they may make the same mistakes, and are worth
+    asking where n is not known. One metric of one model in two tables is agreement, and accuracy is macro recall where
+    classes are balanced.
     """
     findings, checks, table = [], 0, _not_round(results)
     table = table[table["unit"] != "rank"]
     step, grain = 2 * table["half"].max(), table["grain"].max()
     for row, column, less in (("metric", "setting", 1), ("setting", "metric", 2)):
         wide = table.pivot_table(index=["table", "model", row], columns=column, values="v", sort=False)
-        wide = wide[wide.notna().sum(axis=1) >= 4].iloc[:ROWS]
+        wide = wide[wide.nunique(axis=1) >= 4].iloc[:ROWS]
         if len(wide) < 2:
             continue
         i, j = np.triu_indices(len(wide), 1)
-        values, names = wide.to_numpy(), wide.index.to_frame(index=False)
+        values, count, names = wide.to_numpy(), wide.nunique(axis=1).to_numpy(), wide.index.to_frame(index=False)
         one, two, d = names.iloc[i].reset_index(), names.iloc[j].reset_index(), values[i] - values[j]
         same = one["model"] == two["model"]
         pairs = pd.DataFrame({"same": same, "k": np.isfinite(d).sum(axis=1), "span": _range(d), "i": i, "j": j})
+        pairs["k"] = np.minimum(pairs["k"], np.minimum(count[i], count[j]))
         pairs["own"] = np.fmin(_range(values[i] + 0 * d), _range(values[j] + 0 * d))
         pairs["kind"] = np.sort([one[row], two[row]], axis=0).sum(axis=0) if row == "metric" else ""
         known = one[row].isin(RECALLS) & two[row].isin(RECALLS) | (one[row] == two[row])
@@ -494,11 +510,15 @@ def shifted(results: pd.DataFrame) -> Found:
                 apart = (wide.loc[a] - wide.loc[b]).dropna()
                 whose = pd.MultiIndex.from_frame(table[["table", "model", row]]).isin([a, b])
                 cells = _rows(table[whose & table[column].isin(apart.index)])
+                alike = row == "setting" and apart.abs().max() <= step + TINY  # two models may make as many mistakes
+                if alike and any(cell.n < ALIKE or cell.classes <= 2 for cell in cells):
+                    continue
                 text = (
-                    f"The row {_and(a[1:])} of {a[0]} is, in {pair.k} columns, the row {_and(b[1:])} of {b[0]} plus "
-                    f"{printed(cells[0], apart.mean())}, within rounding."
+                    f"The row {_and(a[1:])} of {a[0]} is, in {len(apart)} columns, the row {_and(b[1:])} of {b[0]} "
+                    f"plus {printed(cells[0], apart.mean())}, within rounding."
                 )
-                findings.append(_finding("shifted", "inconsistent", cells, text))
+                certainty = "ask" if alike and any(cell.n != cell.n for cell in cells) else "inconsistent"
+                findings.append(_finding("shifted", certainty, cells, text))
     return findings, [checked("shifted", "pairs of rows with four common columns", checks)]
 
 
