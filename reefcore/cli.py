@@ -759,6 +759,8 @@ def _reproduced(options) -> int:
 def _status(options) -> int:
     from reefcore.workflow import status
 
+    if options.output and Path(options.output).is_file():
+        raise ReefcoreError("this is a file", options.output, "name the folder of the executed notebooks")
     found = status.index(options.profile, options.output)
     print(json.dumps(found, indent=2, ensure_ascii=False) if options.json else status.report(found, options.steps))
     return int(bool(status.late(found)))

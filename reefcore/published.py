@@ -191,9 +191,9 @@ def value(place: str) -> float | str:
         Where nothing is published under that name.
     """
     if place not in _by_place():
-        near = difflib.get_close_matches(place, _by_place(), 3)
+        near = difflib.get_close_matches(str(place), _by_place(), 3)
         do = f"choose from {', '.join(near)}" if near else "see reefcore.published.values()"
-        raise ReefcoreError(f"no published number is called {place}", do=do)
+        raise ReefcoreError(f"no published number is called {place!r}", do=do)
     return _by_place()[place]
 
 

@@ -177,7 +177,8 @@ def read(path: str | Path, profile: str | None = None) -> pd.DataFrame:
     except ReefcoreError as error:
         raise ReefcoreError(error.what, path, error.do) from None
     except (ValueError, OSError) as error:
-        raise ReefcoreError(f"this is not a readable CSV ({error})", path, "give UTF-8 CSV or Parquet") from None
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ReefcoreError(f"this is not a readable CSV ({why})", path, "give UTF-8 CSV or Parquet") from None
     if len(problems):
         line, column, problem = problems.iloc[0]
         raise ReefcoreError(problem, f"{path}:{line}: {column}", "correct this row")

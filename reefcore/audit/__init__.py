@@ -104,6 +104,8 @@ def run(tables: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None) -> pd.D
         Where a table lacks a column of results.
     """
     looked, findings, given = [], [], {"": tables} if isinstance(tables, pd.DataFrame) else tables or {"": of_paper()}
+    if not isinstance(given, Mapping):
+        raise ReefcoreError("these are no tables of results", do="make them with reefcore.audit.read.read(FILE)")
     for name, part in given.items():
         lacking = [column for column in NEEDED if column not in part]
         if lacking:

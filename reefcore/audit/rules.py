@@ -70,7 +70,7 @@ def _rows(table: pd.DataFrame) -> list:
 
 
 def _and(texts: Iterable) -> str:
-    *most, last = dict.fromkeys(map(str, texts))
+    *most, last = dict.fromkeys(map(str, texts)) or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
 
@@ -235,12 +235,17 @@ def granularity(results: pd.DataFrame) -> Found:
     """A share of n points is k / n for a whole k (GRIM: Brown and Heathers 2017, doi 10.1177/1948550616673876).
 
     For accuracy, and for the recall of one class with its own n. The test bites where 1 / n is coarser than the printed
-    step. Means over runs are not such shares, and are left out. Where all numbers fit with digits cut off rather than
-    rounded, and unrelated ones would with a chance below `CUT`, nothing is said.
+    step. Means over runs are not such shares, and are left out. Where all of a table fit with digits cut off rather
+    than rounded, and unrelated numbers would with a chance below `CUT`, nothing is said.
     """
     findings, looked = [], []
     table = results[results["n"].gt(0) & ~results["spread"].astype(bool)]
     whole, classes = table[table["metric"] == "accuracy"], table[(table["metric"] == "recall") & (table["label"] != "")]
+    cut_off = set()  # tables
+    for name, group in pd.concat([whole, classes]).groupby("table"):
+        odds = np.fmin(1.0, group["n"] * 2 * group["half"])
+        if odds.prod() < CUT and all(reachable(cell, cell.n, cut=True) for cell in _rows(group[odds < 1 - TINY])):
+            cut_off.add(name)
     groups = [*whole.groupby(["table", "test", "n"], sort=False)]
     groups += [((*key, 0), group) for key, group in classes.groupby(["table", "model"], sort=False)]
     for (name, test, n), group in groups:
@@ -253,8 +258,7 @@ def granularity(results: pd.DataFrame) -> Found:
             continue
         chance = 1 - np.mean([cell.n * 2 * cell.half for cell in cells])
         failed = [cell for cell in cells if not reachable(cell, cell.n)]
-        cut = all(reachable(cell, cell.n, cut=True) for cell in cells)
-        cut = cut and np.prod([min(1.0, cell.n * 2 * cell.half) for cell in cells]) < CUT
+        cut = name in cut_off
         remark = f"{chance:.0%} of unrelated numbers would not fit"
         remark += "; all fit with digits cut off, not rounded" if failed and cut else ""
         looked.append(checked("granularity", where, len(cells), remark))

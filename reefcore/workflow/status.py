@@ -111,7 +111,7 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
         "notebooks": len(notebooks),
         "notebooks_run": sum(row["profile"] == one.name for row in notebooks),
         "notebooks_up_to_date": sum(row["state"] == "up to date" for row in notebooks),
-        "seconds": round(sum(row["seconds"] or 0 for row in notebooks), 1),
+        "seconds": round(sum(row["seconds"] or 0 for row in notebooks if row["profile"] == one.name), 1),
         "packages": len(environment["packages"]),
         "cells": cells,
         "findings": dict(Counter(audit.run()["certainty"])),
