@@ -193,7 +193,7 @@ def value(place: str) -> float | str:
     if place not in _by_place():
         near = difflib.get_close_matches(str(place), _by_place(), 3)
         do = f"choose from {', '.join(near)}" if near else "see reefcore.published.values()"
-        raise ReefcoreError(f"no published number is called {place!r}", do=do)
+        raise ReefcoreError(f"no published number is called {place}", do=do)
     return _by_place()[place]
 
 
