@@ -80,6 +80,13 @@ class TestHarmonic:
         (one,) = found(rules.harmonic, rows)
         assert "1 lie above it" in one["text"]
 
+    @pytest.mark.parametrize(("off", "many"), [(0.02, 1), (0.04, 0)])
+    def test_near_is_three_steps(self, off, many):
+        assert len(found(rules.harmonic, self.rows(0.0, gap=off))) == many
+
+    def test_averages_that_are_close_tell_no_definition_apart(self):  # 2.5 apart: a gap of 0.025, no more than near
+        assert not found(rules.harmonic, *[triple(62.5, 60.0, 61.22, model=f"M{i}", classes=12) for i in range(9)])
+
     def test_few_or_a_minority_or_two_classes_or_equal_averages_say_nothing(self):
         assert not found(rules.harmonic, self.rows(0.7))
         assert not found(rules.harmonic, self.rows(1.0, n=4))
@@ -100,6 +107,7 @@ class TestRange:
             return [cell("auroc", a, 1e-4, unit="fraction"), cell("fpr_at_95_tpr", f, 1e-4, unit="fraction")]
 
         assert found(rules.outside, pair(0.4, 0.5)) and found(rules.outside, pair(0.99, 0.9))
+        assert not found(rules.outside, pair(0.966, 0.9))  # all of them tied but 5 %: the curve is a slope
         assert not found(rules.outside, pair(0.8169, 0.6067)) and not found(rules.outside, pair(0.1616, 0.9902))
 
 
@@ -119,7 +127,8 @@ class TestReversed:
         assert one["certainty"] == "inconsistent"
 
     @pytest.mark.parametrize(
-        ("a", "f", "n"), [(0.45, 0.96, 40), (0.45, 0.96, 40000), (0.2, 0.97, 30), (0.38, 0.6, 9e4)]
+        ("a", "f", "n"),
+        [(0.45, 0.96, 40), (0.45, 0.96, 40000), (0.2, 0.97, 30), (0.38, 0.6, 9e4), (0.36, 0.96, np.nan)],
     )
     def test_a_little_below_or_few_points_or_a_low_fpr_is_not_that(self, a, f, n):
         assert not found(rules.reversed_score, self.scores(a, f, n))
@@ -146,6 +155,7 @@ class TestGranularity:
         large = table(cell("accuracy", 93.56, n=40881))
         findings, looked = rules.granularity(rules.ready(large))
         assert not findings and "cannot bite" in looked[0]["remark"]
+        assert "cannot bite" in rules.granularity(rules.ready(table(cell("accuracy", 93.56, n=10_000))))[1][0]["remark"]
         assert not found(rules.granularity, cell("accuracy", 93.56, n=4606, spread=True), cell("accuracy", 93.56))
 
     def test_recall_of_a_class_by_its_own_points(self):
@@ -181,6 +191,8 @@ class TestMacroBounds:
         assert not found(rules.macro_bounds, rows, both)
         assert found(rules.macro_bounds, rows, both[0], both[1] | {"value": 0.99})
         assert not found(rules.macro_bounds, rows[:1], both[0], both[1] | {"value": 0.99})
+        digits = {"value": 0.8, "step": 0.1}  # 0.8 of 100 is up to 85 with rounding, and up to 90 cut off
+        assert not found(rules.macro_bounds, rows, both[0] | digits, both[1] | {"value": 0.94})
 
 
 class TestTwice:
@@ -371,10 +383,15 @@ class TestPaper:
         assert len(tables) == 8 and set(self.FOUND["certainty"]) <= set(finding.CERTAINTY)
         assert list(self.FOUND.columns) == audit.FINDINGS and not self.FOUND.isna().any().any()
 
-    def test_only_one_model_and_one_test_set_are_impossible(self):
+    def test_only_one_model_and_one_test_set_cannot_be(self):
         sure = self.FOUND[self.FOUND["certainty"] == "impossible"].set_index("rule")["where"]
         assert "BioCLIP-FT" in sure["f1_bound"] and "ViT" not in sure["f1_bound"]
-        assert all("Test-W" in place for place in sure["granularity"].split("; "))
+        (one,) = self.FOUND[self.FOUND["rule"] == "granularity"].itertuples()
+        assert all("Test-W" in place for place in one.where.split("; "))
+        assert one.certainty == "inconsistent" and "section 8" in one.text  # some numbers may be means over runs
+
+    def test_what_the_text_says_of_a_number_printed_twice_is_said(self):
+        assert "A.4.4" in self.FOUND.set_index("rule").loc["twice", "text"]
 
     def test_what_could_not_bite_is_said(self):
         looked = self.FOUND.attrs["checked"]

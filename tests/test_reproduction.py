@@ -218,6 +218,10 @@ class TestVerdicts:
         none = moved(none, "vit-S1-S1", "macro_f1", 0.0003)
         assert judged(none).loc["Table 9", ["verdict", reproduction.OTHER]].tolist() == ["partly", 1]
 
+    def test_intervals_that_hold_everything_show_nothing(self):
+        told = judged(metrics(arm=1.0)).loc["Table 3", ["verdict", "covers", "fails"]]
+        assert told.tolist() == ["partly", 60, False]
+
     def test_a_sample_is_never_reproduced_though_all_is_counted(self):
         told = judged(metrics(), "sample")
         assert told.loc["Table 3", ["verdict", "covers"]].tolist() == [reproduction.SYNTHETIC, 60]

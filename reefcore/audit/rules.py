@@ -230,7 +230,8 @@ def granularity(results: pd.DataFrame) -> Found:
     """A share of n points is k / n for a whole k (GRIM: Brown and Heathers 2017, doi 10.1177/1948550616673876).
 
     For accuracy, and for the recall of one class with its own n. The test bites where 1 / n is coarser than the printed
-    step. Means over runs are not such shares, and are left out.
+    step. Means over runs are not such shares, and are left out; where a text says that some numbers are means, and not
+    which, a number is not impossible.
     """
     findings, looked = [], []
     table = results[results["n"].gt(0) & ~results["spread"].astype(bool)]
@@ -260,8 +261,10 @@ def granularity(results: pd.DataFrame) -> Found:
         for other, source in results.attrs.get("other_n", {}).get(n, {}).items():
             short = sum(not reachable(cell, other) for cell in cells)
             text += f" Out of {other:,.0f} ({source}) {short} are not."
-        text += " Means over runs, and weighted shares, are not bound by this."
-        findings.append(_finding("granularity", "impossible" if neither else "ask", failed, text))
+        runs = results.attrs.get("stated", {}).get("runs")
+        text += f" Means over runs{f' ({runs})' if runs else ''}, and weighted shares, are not bound by this."
+        certainty = ("inconsistent" if runs else "impossible") if neither else "ask"
+        findings.append(_finding("granularity", certainty, failed, text))
     return findings, looked
 
 
@@ -294,9 +297,9 @@ def macro_bounds(results: pd.DataFrame) -> Found:
     """Accuracy and the sizes of the classes leave macro recall a range: see `macro_recall_range`.
 
     Where sizes are known (rows of classes that add up to n) it is exact. With n and the number of classes alone, the
-    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes. Classes
-    without a point may count as 0. Averages over two classes or fewer are left out: there recall is often that of one
-    class.
+    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes.
+    Classes without a point may count as 0. Averages over two classes or fewer are left out: there recall is often that
+    of one class.
     """
     findings, exact, weak = [], 0, 0
     sizes = results[(results["label"] != "") & (results["metric"] == "recall")]
@@ -385,6 +388,7 @@ def twice(results: pd.DataFrame) -> Found:
     for (model, metric, first, second), pairs in found.items():
         said = _and(f"{printed(a)} and {printed(b)} ({a.setting})" for a, b in pairs)
         text = f"{first} and {second} print different numbers for the {word(metric)} of {model}: {said}."
+        text += f" {stated}." if (stated := results.attrs.get("stated", {}).get("twice")) else ""
         findings.append(_finding("twice", "inconsistent", [cell for pair in pairs for cell in pair], text))
     remark = f"one last digit apart, as rounding can be: {'; '.join(last)}" if last else ""
     return findings, [checked("twice", "numbers printed in two tables", checks, remark)]
