@@ -248,10 +248,25 @@ class TestRepeats:
         assert not found(rules.repeats, change(grid(), {("macro_f1", "T2"): ("M0", "accuracy", "T2")}))
         others = {("macro_f1", t): ("M3", "accuracy", t) for t in ("T2", "T3", "T4")}
         assert not found(rules.repeats, change(grid(), others))
-        cells = grid()
-        for c in cells:
-            c["value"] = 50.0 if c["model"] == "M0" and c["test"] in ("T1", "T2") else c["value"]
+        cells, some = grid(), itertools.product(("accuracy", "macro_f1"), ("T1", "T2"))
+        some = {("M0", *pair) for pair in some}
+        cells = [c | {"value": 70.0} if (c["model"], c["metric"], c["test"]) in some else c for c in cells]
         assert not found(rules.repeats, cells)
+
+    def test_what_chance_makes_in_all_that_is_compared_is_fine(self):
+        lone = change(grid(models=1, settings=4), {("macro_f1", "T1"): ("M0", "accuracy", "T1")})
+        assert not found(rules.repeats, lone)
+        two = change(grid(models=4), {("macro_f1", t): ("M0", "accuracy", t) for t in ("T2", "T3")})
+        assert found(rules.repeats, two)
+        assert not found(rules.repeats, [c | {"value": round(c["value"], 1), "step": 0.1} for c in two])
+
+    def test_a_percentage_among_many_ranks_like_it_is_fine(self):
+        models = [(f"M{i}", i / 10) for i in range(6)]
+        recalls = [
+            cell("macro_recall", round(v + d, 2), model=m, test=f"T{v}") for m, d in models for v in (9.92, 10.33)
+        ]
+        ranks = [c | {"metric": "mean_rank", "unit": "rank", "table": "u", "test": "T1"} for c in recalls]
+        assert not found(rules.repeats, recalls, ranks)
 
     def test_balanced_classes_make_accuracy_macro_recall(self):
         everywhere = {("macro_recall", f"T{i}"): ("M0", "accuracy", f"T{i}") for i in range(6)}
@@ -271,7 +286,7 @@ class TestShifted:
             to["value"] = of["value"] + 1.5
         (one,) = found(rules.shifted, cells)
         assert "M1" in one["text"] and "M2" in one["text"] and "-1.50" in one["text"]
-        rows["M2"][3]["value"] += 0.05
+        rows["M2"][3]["value"] += 0.03  # two roundings make two steps
         assert not found(rules.shifted, cells)
 
     def test_a_row_plus_a_constant_over_metrics(self):
