@@ -125,6 +125,7 @@ class TestValues:
     def test_a_value_of_many_may_lie_farther_out_than_one_alone(self):
         far = [51.5, *[50.0] * 59]
         assert reproduction.values(small([50.0], far[:1]))["verdict"][0] == reproduction.DIFFERS
+        assert reproduction.values(small([50.0], [51.25]))["verdict"][0] == reproduction.CLOSE  # both sides: 99 %
         assert reproduction.values(small([50.0] * 60, far))["verdict"][0] == reproduction.CLOSE
 
 
