@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import combinations
-from math import comb, inf, log10
+from math import comb, inf, isfinite, log10
 from typing import NamedTuple
 
 import pandas as pd
@@ -225,16 +225,13 @@ def row_is(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
             yield Breach(terms, text, count=len(differ))
 
 
-def _turned(pairs: Pairs) -> tuple[int, float, str]:
-    """Count the pairs of rows in another order; give Spearman's correlation, and where the first row comes then."""
+def _turned(pairs: Pairs) -> tuple[int, list[pd.Series]]:
+    """Count the pairs of rows that stand in another order, and rank the rows of both sides."""
     first, second = ([side[i][0] for side in pairs] for i in (0, 1))
     both = list(combinations(range(len(pairs)), 2))
     signs = [[int(_below(s[j], s[i])) - int(_below(s[i], s[j])) for i, j in both] for s in (first, second)]
-    turned = sum(a * b < 0 for a, b in zip(*signs, strict=True))
     ranks = [pd.Series([term.low for term in side]).rank(ascending=False) for side in (first, second)]
-    best, there = int(ranks[0].argmin()), ranks[0].corr(ranks[1])
-    text = f"the highest, {first[best].name}, is number {int(ranks[1][best])} of {len(first)} as {second[best].name}"
-    return turned, there, text
+    return sum(a * b < 0 for a, b in zip(*signs, strict=True)), ranks
 
 
 def same_order(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
@@ -243,11 +240,13 @@ def same_order(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
     A pair of rows is turned where both columns tell them apart, each the other way. Spearman's correlation says how
     much of the order is left.
     """
-    turned, correlation, text = _turned(pairs)
+    turned, (ranks, there) = _turned(pairs)
     if turned:
-        of = f"{turned} of {_comparisons('same_order', pairs)} pairs of rows stand in the other order"
-        first, second = max(((left[0], right[0]) for left, right in pairs), key=lambda terms: terms[0].low)
-        yield Breach((first, second), f"{of} (Spearman's correlation {correlation:.2f}); {text}", count=turned)
+        best = int(ranks.argmin())
+        (first,), (second,) = pairs[best]
+        text = f"{turned} of {comb(len(pairs), 2)} pairs of rows stand in the other order (Spearman's correlation "
+        text += f"{ranks.corr(there):.2f}); the highest, {first.name}, is number {int(there[best])} of {len(pairs)} as "
+        yield Breach((first, second), text + second.name, count=turned)
 
 
 def other_order(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
@@ -371,15 +370,16 @@ def _how(read: list[tuple[str, Pairs]]) -> str:
     spans: dict[str, list[float]] = {}
     for kind, pairs in read:
         if kind in ("same_order", "other_order"):
-            turned, correlation, _ = _turned(pairs)
+            turned, (one, two) = _turned(pairs)
             spans.setdefault(f"pairs of rows in the other order (of {comb(len(pairs), 2)}):", []).append(turned)
-            spans.setdefault("Spearman's correlation", []).append(correlation)
+            spans.setdefault("Spearman's correlation", []).append(one.corr(two))
             continue
-        words = {at_least: "higher by", at_most: "lower by"}.get(KINDS[kind], "")
-        gaps = [abs(a.low + a.high - b.low - b.high) / 2 for a, b in _each(pairs) if words]
+        words, sign = {at_least: ("higher by", 0.5), at_most: ("lower by", -0.5)}.get(KINDS[kind], ("", 0))
+        gaps = [sign * (a.low + a.high - b.low - b.high) for a, b in _each(pairs) if words]
+        gaps = [gap for gap in gaps if isfinite(gap)]
         made = [_said(a) for a, _ in _each(pairs) if not words and len(a.values) > 1] or ["as said"]
-        for key in [words] if gaps and max(gaps) < inf else made:
-            spans.setdefault(key, []).extend(gap for gap in gaps if gap < inf)
+        for key in [words] if gaps else made:
+            spans.setdefault(key, []).extend(gaps)
     written = {key: [f"{n:,}" if isinstance(n, int) else f"{n:,.2f}" for n in sorted(of)] for key, of in spans.items()}
     said = "; ".join(f"{key} {' to '.join(dict.fromkeys(of[:1] + of[-1:]))}".strip() for key, of in written.items())
     return re.sub(r"(?<= )-(?=\d)", "−", said)
