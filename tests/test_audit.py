@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reefcore import audit, cli, metrics
+from reefcore import audit, cli, metrics, published
 from reefcore.audit import finding, read, rules
 from reefcore.errors import ReefcoreError
 
@@ -79,6 +79,13 @@ class TestHarmonic:
         rows[2]["value"] += 0.02
         (one,) = found(rules.harmonic, rows)
         assert "1 lie above it" in one["text"]
+
+    def test_each_stands_beside_the_nearest_harmonic_mean(self):
+        printed = rules.beside_harmonic(published.cells()).set_index(["model", "setting"])
+        row = printed.loc["EfficientNet", "Train-S1 / Test-S1"]
+        assert row["macro F1"] == pytest.approx(76.44)
+        assert row["harmonic mean"] == pytest.approx(2 * 78.36 * 74.66 / (78.36 + 74.66))
+        assert (printed["difference"].abs() < 0.031).sum() == 57  # one with the macro recall of Table 11
 
     def test_few_or_a_minority_or_two_classes_or_equal_averages_say_nothing(self):
         assert not found(rules.harmonic, self.rows(0.7))

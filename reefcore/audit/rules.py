@@ -151,6 +151,33 @@ def f1_bound(results: pd.DataFrame) -> Found:
     return findings, [checked("f1_bound", "averages of precision, recall and F1 of one model and setting", checks)]
 
 
+def _nearest(results: pd.DataFrame) -> Iterator[tuple]:
+    """Give macro precision, recall and F1 of each model and setting, after the gap of F1 to the harmonic mean.
+
+    Where a number is printed twice, the one is taken with which the gap is smallest.
+    """
+    for _, ways in _joined(results, AVERAGES["macro"]):
+        yield min([(abs(f.v - _harmonic(p.v, r.v)), p, r, f) for p, r, f in ways], key=itemgetter(0))
+
+
+def beside_harmonic(results: pd.DataFrame) -> pd.DataFrame:
+    """Put each macro F1 beside the harmonic mean of macro precision and macro recall, the nearest that is printed.
+
+    Parameters
+    ----------
+    results : DataFrame
+        See the head of this module.
+
+    Returns
+    -------
+    DataFrame
+        ``model``, ``setting``, ``macro F1``, ``harmonic mean``, ``difference``; percent and points.
+    """
+    found = [(f.model, f.setting, 100 * f.v, 100 * _harmonic(p.v, r.v)) for _, p, r, f in _nearest(ready(results))]
+    table = pd.DataFrame(found, columns=["model", "setting", "macro F1", "harmonic mean"])
+    return table.assign(difference=table["macro F1"] - table["harmonic mean"])
+
+
 def harmonic(results: pd.DataFrame) -> Found:
     """Is what a table calls macro F1 the harmonic mean of macro precision and macro recall?
 
@@ -161,9 +188,8 @@ def harmonic(results: pd.DataFrame) -> Found:
     class (recall of 1 / classes) says nothing, nor do two classes or fewer, nor few triples that speak.
     """
     findings, looked, by_table = [], [], {}
-    for _, ways in _joined(results[~(results["classes"] <= 2)], AVERAGES["macro"]):
-        gap, *cells = min([(abs(f.v - _harmonic(p.v, r.v)), p, r, f) for p, r, f in ways], key=itemgetter(0))
-        by_table.setdefault(cells[2].table, []).append((gap, *cells))
+    for triple in _nearest(results[~(results["classes"] <= 2)]):
+        by_table.setdefault(triple[3].table, []).append(triple)
     for table, triples in by_table.items():
         step = max(1e-6, *(2 * cell.half for _, *cells in triples for cell in cells))
         near = [gap <= NEAR * step + TINY for gap, *_ in triples]
@@ -297,9 +323,15 @@ def macro_bounds(results: pd.DataFrame) -> Found:
     """Accuracy and the sizes of the classes leave macro recall a range: see `macro_recall_range`.
 
     Where sizes are known (rows of classes that add up to n) it is exact. With n and the number of classes alone, the
+<<<<<<< HEAD
     highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes. In
     both, classes without a point may count as 0. Averages over two classes or fewer are left out: there recall is often
     that of one class.
+=======
+    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes.
+    Classes without a point may count as 0. Averages over two classes or fewer are left out: there recall is often that
+    of one class.
+>>>>>>> one
     """
     findings, exact, weak = [], 0, 0
     sizes = results[(results["label"] != "") & (results["metric"] == "recall")]
