@@ -323,15 +323,9 @@ def macro_bounds(results: pd.DataFrame) -> Found:
     """Accuracy and the sizes of the classes leave macro recall a range: see `macro_recall_range`.
 
     Where sizes are known (rows of classes that add up to n) it is exact. With n and the number of classes alone, the
-<<<<<<< HEAD
     highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes. In
     both, classes without a point may count as 0. Averages over two classes or fewer are left out: there recall is often
     that of one class.
-=======
-    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes.
-    Classes without a point may count as 0. Averages over two classes or fewer are left out: there recall is often that
-    of one class.
->>>>>>> one
     """
     findings, exact, weak = [], 0, 0
     sizes = results[(results["label"] != "") & (results["metric"] == "recall")]
