@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from reefcore import classes, comparison, covariates, curation, published, review, splits, substrate, workflow
+from reefcore import audit, classes, comparison, covariates, curation, published, review, splits, substrate, workflow
 from reefcore.sample import survey, taxa
 from reefcore.substrate import decision, observers
 
@@ -145,3 +145,16 @@ def test_observers_agree_as_people_do_and_carry_answers_over_only_in_order(proje
     blind = observers.agreement(wide, "observer A, blind", "observer B, blind").values
     assert 0.8 < blind["agreement"] < 0.95 and blind["missing"] > 0
     assert (observers.carried(observations, frames)["difference"] > 0).all()
+
+
+def test_own_tables_come_out_clean_of_the_audit_and_a_changed_one_does_not(project):
+    names = ["metrics", "annotations", "sources", "images", "reviews", "quality", "splits", "candidates"]
+    tables = {name: project.table(name) for name in names}
+    tables["open_set"] = project.table("open_set").query("run_id.str.endswith('-S4-S4')")
+    found = audit.own(tables, survey.SITE)
+    assert found["text"].tolist() == [] and found.attrs["checked"]["checks"].sum() > 1000
+    scores = tables["metrics"].copy()
+    scores.loc[scores["metric"] == "macro_f1", "value"] = 1.0
+    lost = tables["splits"].drop(tables["splits"].query("scheme == 'S2' and part == 'val'").index[:5])
+    rules = set(audit.own(tables | {"metrics": scores, "splits": lost}, survey.SITE)["rule"])
+    assert {"f1_bound", "sum"} <= rules

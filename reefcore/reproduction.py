@@ -324,7 +324,7 @@ def needed(count: int) -> int:
 
     Honest 95 % intervals cover a binomial number of published values; this is the largest number that all but `FAMILY`
     of honest reproductions reach. Values of one test set share its photos, so that misses come together: of 60 values
-    in six columns whose errors correlate by 0.3 or 0.6, an honest table falls short in 3 or 10 of 100 cases
+    in six columns whose errors correlate by 0.3 or 0.6, an honest table falls short in 3 or 8 of 100 cases
     (simulated). Where the photos are the paper's own, both numbers share their luck, and it falls short less often.
 
     Examples
@@ -339,9 +339,10 @@ def verdicts(results: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Judge each table as a whole.
 
     *reproduced*: every value is run; at least `needed` intervals cover; no value differs or, without an interval, has
-    other digits; and no pair is opposite beyond chance. Else *partly* where at least half of what was run covers or has
-    the same digits, and *not* where less does. Only the released data can reproduce a result about them: a synthetic
-    sample is *not comparable*, though all is counted.
+    other digits; no pair is opposite beyond chance; and intervals are short enough to say something: of the printed
+    differences at least one, alone, has an interval on its own side of zero. Else *partly* where at least half of
+    what was run covers or has the same digits, and *not* where less does. Only the released data can reproduce a
+    result about them: a synthetic sample is *not comparable*, though all is counted.
 
     Parameters
     ----------
@@ -365,8 +366,11 @@ def verdicts(results: pd.DataFrame, kind: str) -> pd.DataFrame:
     total, sure = counts.sum(axis=1), counts[[COVERS, CLOSE, DIFFERS]].sum(axis=1)
     least = sure.map(needed)
     fails = (counts[COVERS] < least) | (counts[DIFFERS] + counts[OTHER] + signs[BEYOND] > 0)
+    shown = np.where(order["published"] > 0, order["ci_low"], -order["ci_high"]) > 0
+    says = pd.Series(shown, index=order.index).groupby(order["item"]).any().reindex(items, fill_value=True)
     run, passed = total - counts[NOT_RUN], counts[COVERS] + counts[SAME]
-    conditions = [run == 0, np.full(len(run), kind != "full"), ~fails & (run == total), 2 * passed >= run]
+    good = ~fails & (run == total) & (says | (sure == 0))
+    conditions = [run == 0, np.full(len(run), kind != "full"), good, 2 * passed >= run]
     table = counts.assign(needed=least, **{"expected to miss": (1 - LEVEL) * sure}, pairs=signs.sum(axis=1))
     table = table.join(signs[[OPPOSITE, BEYOND]]).assign(fails=fails)
     table.insert(0, "verdict", np.select(conditions, [NOT_RUN, SYNTHETIC, REPRODUCED, PARTLY], NOT))

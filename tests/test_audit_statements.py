@@ -50,6 +50,8 @@ CASES = [  # kind, left, right, what holds, what does not
     ("equal", "a", "b", {"a": (81.5, 0.1, "percent"), "b": (81, 1, "percent")}, {"a": (81.7, 0.1), "b": (81, 1)}),
     ("equal", "a", "b", {"a": 221419, "b": (221000, 1000, "", "over")}, {"a": 220999, "b": (221000, 1000, "", "over")}),
     ("equal", "a", "b", {"a": 7999, "b": (8000, 1000, "", "under")}, {"a": 9000, "b": (8000, 1000, "", "under")}),
+    ("equal", "a", "b", {"a": 91, "b": (92, 1, "percent", "at most")}, {"a": 93, "b": (92, 1, "percent", "at most")}),
+    ("at_most", "a", "b", {"a": 92.4, "b": (92, 1, "percent", "at most")}, {"a": 93, "b": (92, 1, "", "at most")}),
     ("sum", "a + b", "c", {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 2, "c": 4}),
     ("sum", "a - b", "c", {"a": (5.0, 0.1), "b": (2.0, 0.1), "c": (3.1, 0.1)}, {"a": 5, "b": 2, "c": 4}),
     ("ratio", "a + b x 2", "c / 2", {"a": 1, "b": 2, "c": 10}, {"a": 1, "b": 2, "c": 12}),
@@ -59,7 +61,7 @@ CASES = [  # kind, left, right, what holds, what does not
     ("greater", "2/x/*", "2/y/*", {"t2_x_u": 2, "t2_y_u": 1, "t2_x_v": 3, "t2_y_v": 2}, {"t2_x_u": 2, "t2_y_u": 3}),
     ("greater", "2/*!y/u", "2/*/v", {"t2_x_u": 2, "t2_y_u": 0, "t2_x_v": 1, "t2_y_v": 1}, {"t2_x_u": 0, "t2_x_v": 1}),
     ("best", "2/x/*", "2/?/*", {"t2_x_u": 2, "t2_y_u": 1}, {"t2_x_u": 2, "t2_y_u": 3}),
-    ("best", "2/x/u", "2/?/u", {"t2_x_u": (2, 0.1), "t2_y_u": (9, 0.1, "sources")}, {"t2_x_u": 2, "t2_y_u": 3}),
+    ("best", "2/x/u", "2/?/u", {"t2_x_u": 2, "t2_z_u": 1, "t2_y_u": (9, 0, "sources")}, {"t2_x_u": 2, "t2_y_u": 3}),
     ("lowest", "2/x/u", "2/?/u", {"t2_x_u": (2.0, 0.1), "t2_y_u": (1.9, 0.1)}, {"t2_x_u": 2, "t2_y_u": 1}),
     ("within", "a", "b | c", {"a": (24.5, 0.1), "b": (25, 1, "percent"), "c": 9e9}, {"a": 22, "b": 25, "c": 180}),
     ("other_order", "2/*/u", "2/*/v", {"t2_x_u": 1, "t2_y_u": 2, "t2_x_v": 2, "t2_y_v": 1}, {"t2_x_u": 1, "t2_x_v": 2}),
@@ -153,6 +155,23 @@ def test_every_table_and_most_figures_of_the_text_are_compared(paper):
     assert all(f"({place})" in paper[1][-1]["where"] for place in set(text) - used)
     assert sum(row["checks"] for row in paper[1]) > 700
     assert set(table["holds_here"]) == {"yes", "no"} and table["reason"].str.endswith(".").all()
+
+
+def test_what_the_paper_says_of_a_table_holds_for_so_many_of_its_numbers(monkeypatch):
+    four = statements.about(4)
+    assert four["holds"].tolist() == ["yes", "2 of 4", "yes"] and four["checks"].tolist() == [4, 4, 4]
+    assert four["the printed tables say"].iloc[0] == "lower by 0.79 to 4.48"
+    assert "Train-S3 / Test-S3&S4 (46.33) is below" in four["the printed tables say"].iloc[1]
+    assert statements.about(7)["holds"].tolist() == ["no", "25 of 26", "yes"]
+    three = statements.about(3, 4).set_index("the paper says")
+    orders = three.filter(like="rank models neither", axis=0).squeeze()
+    assert orders["checks"] == 5 * 45 and "11 to 25; Spearman's correlation −0.12" in orders["the printed tables say"]
+    assert three.filter(like="ranking of models", axis=0)["holds"].tolist() == ["35 of 45"]
+    assert three.filter(like="drop of BioCLIP-FT", axis=0)["the printed tables say"].item().endswith("= 41.12")
+    values, names = published.values(), {"4/CE/": "4/Focal/", "4/Focal/": "4/CE/"}
+    swapped = values.assign(place=values["place"].replace(names, regex=True))
+    monkeypatch.setattr(published, "values", lambda: swapped)
+    assert statements.about(4)["holds"].iloc[1] == "2 of 4" and "S1 / Test-S1" in statements.about(4).iloc[1, 3]
 
 
 FINE = ["920,017; 4,609; 924,626", "32,173; 1,867; 34,040", "88; 3; 85", "85; 9; 76", "51; 23; 2; 76", "44; 17; 7; 68"]

@@ -125,6 +125,7 @@ class TestValues:
     def test_a_value_of_many_may_lie_farther_out_than_one_alone(self):
         far = [51.5, *[50.0] * 59]
         assert reproduction.values(small([50.0], far[:1]))["verdict"][0] == reproduction.DIFFERS
+        assert reproduction.values(small([50.0], [51.25]))["verdict"][0] == reproduction.CLOSE  # both sides: 99 %
         assert reproduction.values(small([50.0] * 60, far))["verdict"][0] == reproduction.CLOSE
 
 
@@ -217,6 +218,10 @@ class TestVerdicts:
         assert judged(none).loc["Table 9", ["verdict", reproduction.SAME]].tolist() == ["reproduced", 60]
         none = moved(none, "vit-S1-S1", "macro_f1", 0.0003)
         assert judged(none).loc["Table 9", ["verdict", reproduction.OTHER]].tolist() == ["partly", 1]
+
+    def test_intervals_that_hold_everything_show_nothing(self):
+        told = judged(metrics(arm=1.0)).loc["Table 3", ["verdict", "covers", "fails"]]
+        assert told.tolist() == ["partly", 60, False]
 
     def test_a_sample_is_never_reproduced_though_all_is_counted(self):
         told = judged(metrics(), "sample")

@@ -121,28 +121,6 @@ def test_seeds_are_gathered_beside_the_interval_of_the_first():
     assert ranking.seed_spread(table.head(1), "m").empty
 
 
-def test_what_is_printed_twice_is_found_in_the_printed_tables():
-    table = ranking.printed_twice()
-    two = table[table["what"] == "one cell, two numbers"]
-    cell = published.table(11).set_index("column")["value"]
-    assert two["second printed"].tolist() == [cell["train_s1_test_s1"], cell["train_s4_test_s3s4"]]
-    same = table[table["what"] == "one number, two cells"]
-    assert (same["first printed"] == same["second printed"]).all() and set(same["row"]) == {"BioCLIP-FT"}
-
-
-def test_sentences_are_held_against_the_printed_numbers(monkeypatch):
-    assert ranking.claims(4)["holds"].tolist() == ["yes", "2 of 4", "yes"]
-    assert "S3 / S3&S4 −3.81" in ranking.claims(4)["the printed table says"].iloc[1]
-    assert ranking.claims(7)["holds"].tolist() == ["1 of 2", "11 of 12", "yes"]
-    three = ranking.claims(3).set_index("the paper says")
-    peak = three.filter(like="drops up to 41%", axis=0).squeeze()
-    assert peak["holds"] == "1 of 2" and "41.12 points" in peak["the printed table says"]
-    printed = published.results
-    swapped = {"CE": "Focal", "Focal": "CE"}
-    monkeypatch.setattr(published, "results", lambda n: printed(n).replace({"model": swapped}))
-    assert ranking.claims(4)["holds"].iloc[1] == "2 of 4" and "+3.81" in ranking.claims(4).iloc[1, 1]
-
-
 def test_conventions_move_a_run_with_classes_only_predicted():
     runs = pd.DataFrame(
         {"run_id": "m-S3-W", "annotation_id": list("1234"), "y_true": list("aabb"), "y_pred": list("aabz")}
@@ -152,12 +130,6 @@ def test_conventions_move_a_run_with_classes_only_predicted():
     assert row["macro recall"] == 0.75 and row["macro recall, truth or prediction"] == 0.5
     assert row["macro F1"] == pytest.approx((1 + 2 / 3) / 2)
     assert row["macro F1, harmonic"] == pytest.approx(2 * 1 * 0.75 / 1.75) and row["micro recall"] == row["accuracy"]
-
-
-def test_printed_f1_is_beside_the_harmonic_mean_of_the_other_two():
-    row = ranking.printed_f1().query("model == 'EfficientNet' and setting == 'S1 / S1'").squeeze()
-    assert row["macro F1"] == 76.44
-    assert row["harmonic mean"] == pytest.approx(2 * 78.36 * 74.66 / (78.36 + 74.66))
 
 
 def test_results_table_marks_the_best_in_words_too_and_keeps_its_last_rows():

@@ -156,27 +156,56 @@ def f1_bound(results: pd.DataFrame) -> Found:
     return findings, [checked("f1_bound", "averages of precision, recall and F1 of one model and setting", checks)]
 
 
+def _nearest(results: pd.DataFrame) -> Iterator[tuple]:
+    """Give macro precision, recall and F1 of each model and setting, after the gap of F1 to the harmonic mean.
+
+    Where a number is printed twice, the one is taken with which the gap is smallest.
+    """
+    for _, ways in _joined(results, AVERAGES["macro"]):
+        yield min([(abs(f.v - _harmonic(p.v, r.v)), p, r, f) for p, r, f in ways], key=itemgetter(0))
+
+
+def beside_harmonic(results: pd.DataFrame) -> pd.DataFrame:
+    """Put each macro F1 beside the harmonic mean of macro precision and macro recall, the nearest that is printed.
+
+    Parameters
+    ----------
+    results : DataFrame
+        See the head of this module.
+
+    Returns
+    -------
+    DataFrame
+        ``model``, ``setting``, ``macro F1``, ``harmonic mean``, ``difference``; percent and points.
+    """
+    found = [(f.model, f.setting, 100 * f.v, 100 * _harmonic(p.v, r.v)) for _, p, r, f in _nearest(ready(results))]
+    table = pd.DataFrame(found, columns=["model", "setting", "macro F1", "harmonic mean"])
+    return table.assign(difference=table["macro F1"] - table["harmonic mean"])
+
+
 def harmonic(results: pd.DataFrame) -> Found:
     """Is what a table calls macro F1 the harmonic mean of macro precision and macro recall?
 
     There are two definitions (Opitz and Burst 2019, arXiv 1911.03347). The mean of the F1 of the classes is at most
     the harmonic mean of the averages (Jensen: the harmonic mean is concave), and lower by about the variance, over
     classes, of precision minus recall, divided by 4 times their mean. A triple speaks where that gap would be more
-    than twice the tolerance if this difference only had a spread as large as its mean. With two classes or fewer, or
-    few triples that speak, nothing is said.
+    than twice the tolerance if this difference only had a spread as large as its mean; a model that finds a single
+    class (recall of 1 / classes) says nothing, nor do two classes or fewer, nor few triples that speak.
     """
     findings, looked, by_table = [], [], {}
-    for _, ways in _joined(results[~(results["classes"] <= 2)], AVERAGES["macro"]):
-        gap, *cells = min([(abs(f.v - _harmonic(p.v, r.v)), p, r, f) for p, r, f in ways], key=itemgetter(0))
-        by_table.setdefault(cells[2].table, []).append((gap, *cells))
+    for triple in _nearest(results[~(results["classes"] <= 2)]):
+        by_table.setdefault(triple[3].table, []).append(triple)
     for table, triples in by_table.items():
-        step = 2 * max(cell.half for _, *cells in triples for cell in cells)
+        step = max(1e-6, *(2 * cell.half for _, *cells in triples for cell in cells))
         near = [gap <= NEAR * step + TINY for gap, *_ in triples]
-        speak = [(p.v - r.v) ** 2 > 4 * NEAR * step * (p.v + r.v) for _, p, r, _ in triples]
+        speak = [
+            (p.v - r.v) ** 2 > 4 * NEAR * step * (p.v + r.v) and min(p.v, r.v) > np.fmax(0.1, 1.5 / f.classes)
+            for _, p, r, f in triples
+        ]
         agree = sum(a and b for a, b in zip(near, speak, strict=True))
         remark = f"{sum(speak)} can tell the definitions apart, {agree} of them are the harmonic mean"
         looked.append(checked("harmonic", table, len(triples), remark))
-        if not step or sum(speak) < FEWEST or agree < MOST * sum(speak):
+        if sum(speak) < FEWEST or agree < MOST * sum(speak):
             continue
         f, stated = triples[0][3], results.attrs.get("stated", {}).get("macro_f1")
         above = [c for gap, p, r, c in triples if TINY < c.v - _harmonic(p.v, r.v) - step <= (NEAR - 1) * step + TINY]
@@ -235,8 +264,9 @@ def granularity(results: pd.DataFrame) -> Found:
     """A share of n points is k / n for a whole k (GRIM: Brown and Heathers 2017, doi 10.1177/1948550616673876).
 
     For accuracy, and for the recall of one class with its own n. The test bites where 1 / n is coarser than the printed
-    step. Means over runs are not such shares, and are left out. Where all of a table fit with digits cut off rather
-    than rounded, and unrelated numbers would with a chance below `CUT`, nothing is said.
+    step. Means over runs are not such shares, and are left out; where a text says that some numbers are means, and not
+    which, a number is not impossible. Where all of a table fit with digits cut off rather than rounded, and unrelated
+    numbers would with a chance below `CUT`, nothing is said.
     """
     findings, looked = [], []
     table = results[results["n"].gt(0) & ~results["spread"].astype(bool)]
@@ -274,8 +304,10 @@ def granularity(results: pd.DataFrame) -> Found:
         for other, source in results.attrs.get("other_n", {}).get(n, {}).items():
             short = sum(not reachable(cell, other) for cell in cells)
             text += f" Out of {other:,.0f} ({source}) {short} are not."
-        text += " Means over runs, and weighted shares, are not bound by this."
-        findings.append(_finding("granularity", "impossible" if neither else "ask", failed, text))
+        runs = results.attrs.get("stated", {}).get("runs")
+        text += f" Means over runs{f' ({runs})' if runs else ''}, and weighted shares, are not bound by this."
+        certainty = ("inconsistent" if runs else "impossible") if neither else "ask"
+        findings.append(_finding("granularity", certainty, failed, text))
     return findings, looked
 
 
@@ -308,8 +340,8 @@ def macro_bounds(results: pd.DataFrame) -> Found:
     """Accuracy and the sizes of the classes leave macro recall a range: see `macro_recall_range`.
 
     Where sizes are known (rows of classes that add up to n) it is exact. With n and the number of classes alone, the
-    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes.
-    Classes without a point may count as 0. Averages over two classes or fewer are left out: there recall is often
+    highest is that of classes of one point but one, and the lowest is accuracy divided by the number of classes. In
+    both, classes without a point may count as 0. Averages over two classes or fewer are left out: recall there is often
     that of one class.
     """
     findings, exact, weak = [], 0, 0
@@ -399,6 +431,7 @@ def twice(results: pd.DataFrame) -> Found:
     for (model, metric, first, second), pairs in found.items():
         said = _and(f"{printed(a)} and {printed(b)} ({a.setting})" for a, b in pairs)
         text = f"{first} and {second} print different numbers for the {word(metric)} of {model}: {said}."
+        text += f" {stated}." if (stated := results.attrs.get("stated", {}).get("twice")) else ""
         findings.append(_finding("twice", "inconsistent", [cell for pair in pairs for cell in pair], text))
     remark = f"one last digit apart, as rounding can be: {'; '.join(last)}" if last else ""
     return findings, [checked("twice", "numbers printed in two tables", checks, remark)]

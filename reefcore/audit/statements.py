@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import combinations
-from math import inf, log10
+from math import comb, inf, isfinite, log10
 from typing import NamedTuple
 
 import pandas as pd
@@ -46,12 +46,13 @@ class Term(NamedTuple):
 
 
 class Breach(NamedTuple):
-    """What does not hold: the terms, a clause, what follows it, and how sure it is (None: as sure as the line says)."""
+    """What does not hold: terms, a clause, what follows it, how sure it is (None: as the line says), how often."""
 
     terms: tuple[Term, ...]
     clause: str
     object: str = ""
     certainty: str | None = None
+    count: int = 1
 
 
 Pairs = list[tuple[list[Term], list[Term]]]  # the terms of both sides, for every word that * stands for
@@ -220,14 +221,17 @@ def row_is(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
             fits = [terms for terms in others if all(map(_same, left, terms))]
             text = "; ".join(f"{_said(a)} is not {_said(b)}" for a, b in differ)
             text += "".join(f"; it equals {' and '.join(map(_said, terms))}" for terms in fits)
-            yield Breach((*left, *right, *(term for terms in fits for term in terms)), text)
+            terms = (*left, *right, *(term for terms in fits for term in terms))
+            yield Breach(terms, text, count=len(differ))
 
 
-def _turned(pairs: Pairs) -> tuple[list[Term], list[Term], int, int]:
+def _turned(pairs: Pairs) -> tuple[int, list[pd.Series]]:
+    """Count the pairs of rows that stand in another order, and rank the rows of both sides."""
     first, second = ([side[i][0] for side in pairs] for i in (0, 1))
     both = list(combinations(range(len(pairs)), 2))
     signs = [[int(_below(s[j], s[i])) - int(_below(s[i], s[j])) for i, j in both] for s in (first, second)]
-    return first, second, sum(a * b < 0 for a, b in zip(*signs, strict=True)), len(both)
+    ranks = [pd.Series([term.low for term in side]).rank(ascending=False) for side in (first, second)]
+    return sum(a * b < 0 for a, b in zip(*signs, strict=True)), ranks
 
 
 def same_order(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
@@ -236,20 +240,20 @@ def same_order(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
     A pair of rows is turned where both columns tell them apart, each the other way. Spearman's correlation says how
     much of the order is left.
     """
-    first, second, turned, pairs_of_rows = _turned(pairs)
+    turned, (ranks, there) = _turned(pairs)
     if turned:
-        ranks = [pd.Series([term.low for term in side]).rank(ascending=False) for side in (first, second)]
-        best, place_there = ranks[0].idxmin(), int(ranks[1][ranks[0].idxmin()])
-        text = f"{turned} of {pairs_of_rows} pairs of rows stand in the other order"
-        text += f" (Spearman's correlation {ranks[0].corr(ranks[1]):.2f}); the highest, {first[best].name}, is number "
-        yield Breach((first[best], second[best]), f"{text}{place_there} of {len(first)} as {second[best].name}")
+        best = int(ranks.argmin())
+        (first,), (second,) = pairs[best]
+        text = f"{turned} of {comb(len(pairs), 2)} pairs of rows stand in the other order (Spearman's correlation "
+        text += f"{ranks.corr(there):.2f}); the highest, {first.name}, is number {int(there[best])} of {len(pairs)} as "
+        yield Breach((first, second), text + second.name, count=turned)
 
 
 def other_order(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
     """Two columns rank the same rows differently, as the text says: at least one pair of rows is turned."""
-    first, second, turned, _ = _turned(pairs)
-    if not turned:
-        yield Breach((first[0], second[0]), "no two rows stand in the other order")
+    if not _turned(pairs)[0]:
+        terms = (pairs[0][0][0], pairs[0][1][0])
+        yield Breach(terms, "no two rows stand in the other order", count=_comparisons("other_order", pairs))
 
 
 def same_bound(pairs: Pairs, paper: _Paper) -> Iterator[Breach]:
@@ -300,35 +304,35 @@ def check(values: pd.DataFrame, relations: pd.DataFrame, known: Iterable[dict] =
     """
     paper, findings, looked, used = _Paper(values), [], [], set()
     said_before = [(set(found["where"].split("; ")), found["rule"]) for found in known]
-    for reason, lines in relations.groupby("reason", sort=False):
-        breaches, terms, count = [], [], 0
-        for line in lines.itertuples():
-            pairs, found = _read(line, paper)
-            breaches += [b._replace(certainty=b.certainty or line.certainty) for b in found]
-            terms += [term for left, right in pairs for term in left + right]
-            count += sum(len(left) * len(right) for left, right in pairs)
-        kind, remark = lines["kind"].iloc[0], reason
+    for reason, read, of, breaches, count, fails in _statements(paper, relations):
+        kind, remark = read[0][0], reason
         if breaches:
             rows = {row.place: row for b in breaches for term in b.terms for row in term.values}.values()
             certainty = min((b.certainty for b in breaches), key=list(CERTAINTY).index)
-            clauses: dict[str, list[str]] = {}
-            for b in breaches:
-                clauses.setdefault(b.clause, []).append(b.object)
-            said = (f"{clause} {'; '.join(filter(None, objects))}".strip() for clause, objects in clauses.items())
-            text = " ".join(f"{words[0].upper()}{words[1:]}." for words in said) + f" {reason}"
             where = list(map(place, rows))
             other = next((rule for places, rule in said_before if places <= set(where)), "")
             if not other:
-                findings.append(finding(kind, certainty, where, map(printed, rows), text))
-            fails = "1 does" if len(breaches) == 1 else f"{len(breaches)} do"
-            remark = f"{fails} not hold; see the finding{other and f' of {other}'}. {reason}"
-        used |= {row.place for term in terms for row in term.values}
-        where = list(dict.fromkeys(place(row) for term in terms for row in term.values))
+                findings.append(finding(kind, certainty, where, map(printed, rows), f"{_sentences(breaches)} {reason}"))
+            many = "1 does" if fails == 1 else f"{fails} do"
+            remark = f"{many} not hold; see the finding{other and f' of {other}'}. {reason}"
+        used |= set(of)
+        where = list(dict.fromkeys(map(place, of.values())))
         more = [f"and {len(where) - SHOWN} more"] if len(where) > SHOWN else []
         looked.append(checked(kind, "; ".join(where[:SHOWN] + more), count, remark))
     alone = [row for name, row in paper.rows.items() if pd.isna(row.table) and name not in used]
     where = "; ".join(f"{place(row)} ({row.place})" for row in alone)
     return findings, [*looked, checked("stated once", where, 0, "Nothing to compare these figures of the text with.")]
+
+
+def _statements(paper: _Paper, relations: pd.DataFrame) -> Iterator[tuple]:
+    """Give each statement: reason, kinds and terms of its lines, values by place, breaches, comparisons, failures."""
+    for reason, lines in relations.groupby("reason", sort=False):
+        pairs, found = zip(*(_read(line, paper) for line in lines.itertuples()), strict=True)
+        read, breaches = list(zip(lines["kind"], pairs, strict=True)), [b for one in found for b in one]
+        terms = (term for of in pairs for left, right in of for term in left + right)
+        values = {row.place: row for term in terms for row in term.values}
+        count = sum(_comparisons(*line) for line in read)
+        yield reason, read, values, breaches, count, sum(b.count for b in breaches)
 
 
 def _read(line, paper: _Paper) -> tuple[Pairs, list[Breach]]:
@@ -337,12 +341,71 @@ def _read(line, paper: _Paper) -> tuple[Pairs, list[Breach]]:
             if getattr(line, name) not in known:
                 raise ReefcoreError(f"there is no {name} {getattr(line, name)}", do=f"choose from {', '.join(known)}")
         pairs = paper.pairs(line)
-        return pairs, list(KINDS[line.kind](pairs, paper))
+        found = KINDS[line.kind](pairs, paper)
+        return pairs, [breach._replace(certainty=breach.certainty or line.certainty) for breach in found]
     except ReefcoreError as error:
         raise ReefcoreError(error.what, f"{FILE}:{line.Index + 2}", error.do) from None
     except (AttributeError, IndexError, TypeError, ValueError):  # words in a sum, a range of three ends
         what = f'"{line.left}" and "{line.right}" cannot be compared as {line.kind}'
         raise ReefcoreError(what, f"{FILE}:{line.Index + 2}", "see reefcore.audit.statements") from None
+
+
+def _comparisons(kind: str, pairs: Pairs) -> int:
+    """Count what a line compares: terms two by two, or, of an order, rows two by two."""
+    if kind in ("same_order", "other_order"):
+        return max(1, comb(len(pairs), 2))
+    return sum(len(left) for left, _ in pairs) if kind in ("within", "row_is") else len(list(_each(pairs)))
+
+
+def _sentences(breaches: list[Breach]) -> str:
+    clauses: dict[str, list[str]] = {}
+    for b in breaches:
+        clauses.setdefault(b.clause, []).append(b.object)
+    said = (f"{clause} {'; '.join(filter(None, objects))}".strip() for clause, objects in clauses.items())
+    return " ".join(f"{words[0].upper()}{words[1:]}." for words in said)
+
+
+def _how(read: list[tuple[str, Pairs]]) -> str:
+    """Say of a statement that holds how far its terms are apart, or what they are."""
+    spans: dict[str, list[float]] = {}
+    for kind, pairs in read:
+        if kind in ("same_order", "other_order"):
+            turned, (one, two) = _turned(pairs)
+            spans.setdefault(f"pairs of rows in the other order (of {comb(len(pairs), 2)}):", []).append(turned)
+            spans.setdefault("Spearman's correlation", []).append(one.corr(two))
+            continue
+        words, sign = {at_least: ("higher by", 0.5), at_most: ("lower by", -0.5)}.get(KINDS[kind], ("", 0))
+        gaps = [sign * (a.low + a.high - b.low - b.high) for a, b in _each(pairs) if words]
+        gaps = [gap for gap in gaps if isfinite(gap)]
+        made = [_said(a) for a, _ in _each(pairs) if not words and len(a.values) > 1] or ["as said"]
+        for key in [words] if gaps else made:
+            spans.setdefault(key, []).extend(gaps)
+    written = {key: [f"{n:,}" if isinstance(n, int) else f"{n:,.2f}" for n in sorted(of)] for key, of in spans.items()}
+    said = "; ".join(f"{key} {' to '.join(dict.fromkeys(of[:1] + of[-1:]))}".strip() for key, of in written.items())
+    return re.sub(r"(?<= )-(?=\d)", "−", said)
+
+
+def about(*tables: int) -> pd.DataFrame:
+    """Hold what the paper says of its own tables against the numbers that they print.
+
+    Parameters
+    ----------
+    tables : int
+        Statements that name a value of any of these tables.
+
+    Returns
+    -------
+    DataFrame
+        ``the paper says`` (the reason of a statement), ``checks`` (numbers compared, see `check`), ``holds`` ("yes",
+        "no", or for how many of the checks) and ``the printed tables say``. Two orders are compared by pairs of rows;
+        they are other ones where any pair is turned.
+    """
+    rows = []
+    for reason, read, of, breaches, checks, fails in _statements(_Paper(published.values()), relations()):
+        if {row.table for row in of.values() if not pd.isna(row.table)} & set(tables):
+            holds = "yes" if not fails else "no" if fails == checks else f"{checks - fails} of {checks}"
+            rows.append((reason, checks, holds, _sentences(breaches) or _how(read)))
+    return pd.DataFrame(rows, columns=["the paper says", "checks", "holds", "the printed tables say"])
 
 
 def holding(values: pd.DataFrame, relations: pd.DataFrame) -> pd.DataFrame:
