@@ -713,12 +713,13 @@ def _audit(options) -> int:
 
     found = audit.run({file: read(file) for file in options.files} or None)
     looked, sure = found.attrs["checked"], list(audit.CERTAINTY)
+    every = len(found)
     found = found[found["certainty"].isin(sure[: sure.index(options.certainty) + 1])].reset_index(drop=True)
     if options.json:
         rows = {"findings": found.to_dict("records"), "checked": looked.to_dict("records")}
         print(json.dumps(rows, indent=2, ensure_ascii=False))
     else:
-        print(audit.report(found))
+        print(audit.report(found, every - len(found)))
     return int(len(found) > 0)
 
 

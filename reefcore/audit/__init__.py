@@ -158,14 +158,22 @@ def _outcome(findings: list[dict], looked: list[dict]) -> pd.DataFrame:
     return out
 
 
-def report(findings: pd.DataFrame) -> str:
-    """Say in plain language what `run` found, what it looked at, and what it cannot tell."""
+def report(findings: pd.DataFrame, less_sure: int = 0) -> str:
+    """Say in plain language what `run` found, what it looked at, and what it cannot tell.
+
+    Parameters
+    ----------
+    findings : DataFrame
+    less_sure : int
+        How many others were left out, as they are less sure.
+    """
     lines, fill = [], textwrap.TextWrapper(width=100, initial_indent="   ", subsequent_indent="   ").fill
     for number, row in enumerate(findings.itertuples(), 1):
         lines += [f"{number}. {row.certainty.capitalize()} ({row.rule}): {CERTAINTY[row.certainty]}.", fill(row.text)]
         lines += [fill(f"Where: {row.where}"), fill(f"Printed: {row.values}")]
         lines += [fill(f"What would settle it: {settle(row.rule)}."), ""]
     many = "Nothing was found." if findings.empty else f"{len(findings)} finding{'s' * (len(findings) > 1)}."
+    many += f" {less_sure} less sure {'are' if less_sure > 1 else 'is'} not shown." if less_sure else ""
     lines += [many, "", "What was checked, and how often:"]
     for rule, rows in findings.attrs["checked"].query("checks > 0").groupby("rule", sort=False):
         said = [f"{row.where}: {row.checks:,}{f' ({row.remark})' if row.remark else ''}" for row in rows.itertuples()]
