@@ -150,7 +150,7 @@ class TestGranularity:
         cells = [cell("accuracy", v, n=4606, model=str(v)) for v in (93.56, 92.12, 92.48)]
         (one,) = found(rules.granularity, cells, other_n={4606: {4609: "section 9"}})
         assert one["certainty"] == "impossible" and one["values"] == "93.56; 92.48"
-        assert "Out of 4,609 (section 9) 1 are not" in one["text"]  # 93.56 and 92.12 are
+        assert "Out of 4,609 (section 9) 1 cannot" in one["text"]  # 93.56 and 92.12 can
 
     def test_digits_cut_off_everywhere_are_fine_and_beside_rounded_ones_worth_asking(self):
         cut, rounded = cell("accuracy", 66.6, 0.1, n=3), cell("accuracy", 66.7, 0.1, n=3, model="B")

@@ -295,15 +295,15 @@ def granularity(results: pd.DataFrame) -> Found:
         if not failed or cut:
             continue
         neither = [cell for cell in failed if not reachable(cell, cell.n, cut=True)]
-        still = f"{len(neither)} still are not: {_listed(neither)}" if neither else "all are"
+        still = f"{len(neither)} cannot: {_listed(neither)}" if neither else "all can"
         text = (
-            f"{len(failed)} of {len(cells)} printed shares of {where} are no whole number out of {whose}, however "
-            f"halves are rounded; of numbers unrelated to it {chance:.0%} would not be. With digits cut off instead, "
-            f"{still}."
+            f"{len(failed)} of the {len(cells)} shares that {where} prints cannot be a whole number out of {whose}, "
+            f"however halves are rounded; nor could {chance:.0%} of numbers unrelated to it. With digits cut off "
+            f"instead, {still}."
         )
         for other, source in results.attrs.get("other_n", {}).get(n, {}).items():
             short = sum(not reachable(cell, other) for cell in cells)
-            text += f" Out of {other:,.0f} ({source}) {short} are not."
+            text += f" Out of {other:,.0f} ({source}) {short} cannot."
         runs = results.attrs.get("stated", {}).get("runs")
         text += f" Means over runs{f' ({runs})' if runs else ''}, and weighted shares, are not bound by this."
         certainty = ("inconsistent" if runs else "impossible") if neither else "ask"
