@@ -572,5 +572,15 @@ class TestCommand:
 
 
 def test_a_table_without_the_columns_of_results_is_refused():
-    with pytest.raises(ReefcoreError, match="lacks place"):
+    with pytest.raises(ReefcoreError, match=r"name one precision|no columns"):
         audit.run(pd.DataFrame({"model": ["A"]}))
+
+
+def test_a_table_of_models_and_a_metrics_table_are_taken_as_they_are():
+    wide = pd.DataFrame({"model": ["A", "B"], "precision": [0.7, 0.8], "recall": [0.6, None], "f1": [0.72, 0.8]})
+    (one,) = audit.run({"mine": wide}).to_dict("records")
+    assert one["rule"] == "f1_bound" and one["values"] == "0.7; 0.6; 0.72" and one["where"].startswith("mine, line 2")
+    metrics = pd.DataFrame({"run_id": "vit-S1-S1", "metric": ["accuracy"], "value": 1.2, "n": 9, "classes": 3})
+    assert "range" in set(audit.run(metrics)["rule"])
+    with pytest.raises(ReefcoreError, match="lacks place"):
+        audit.run(metrics.drop(columns="run_id"))

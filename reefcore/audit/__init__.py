@@ -91,8 +91,9 @@ def run(tables: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None) -> pd.D
     Parameters
     ----------
     tables : DataFrame or mapping of name to DataFrame, optional
-        Results (see `reefcore.audit.rules`); several are read together, each under its name. By default the paper:
-        its tables of models, and the figures of its text.
+        Results: one row per number as `reefcore.audit.rules` has them, a row per model with columns as
+        `reefcore.audit.read.read` knows them, or a metrics table of this project. Several are read together, each
+        under its name. By default the paper: its tables of models, and the figures of its text.
 
     Returns
     -------
@@ -109,11 +110,8 @@ def run(tables: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None) -> pd.D
     looked, findings, given = [], [], {"": tables} if isinstance(tables, pd.DataFrame) else tables or {"": of_paper()}
     if not isinstance(given, Mapping):
         raise ReefcoreError("these are no tables of results", do="make them with reefcore.audit.read.read(FILE)")
+    given = {name: _as_results(part, name) for name, part in given.items()}
     for name, part in given.items():
-        lacking = [column for column in NEEDED if column not in part]
-        if lacking:
-            do = "make it with reefcore.audit.read.read(FILE)"
-            raise ReefcoreError(f"a table of results lacks {', '.join(lacking)}", name or None, do)
         said = [f"{column} as {what}" for column, what in part.attrs.get("columns", {}).items()]
         if said:
             said += [f"not {column}" for column in part.attrs["unread"]]
@@ -128,6 +126,20 @@ def run(tables: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None) -> pd.D
         found, checks = statements.check(published.values(), statements.relations(), findings)
         findings, looked = findings + found, looked + checks
     return _outcome(findings, looked)
+
+
+def _as_results(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    from reefcore.audit.read import of_table  # it needs this module
+
+    if "metric" not in table:
+        return of_table(table, name or "results")
+    if "run_id" in table:
+        return of_metrics(table)
+    lacking = [column for column in NEEDED if column not in table]
+    if lacking:
+        do = "make it with reefcore.audit.read.read(FILE)"
+        raise ReefcoreError(f"a table of results lacks {', '.join(lacking)}", name or None, do)
+    return table
 
 
 def own(tables: Mapping[str, pd.DataFrame], site: str = "") -> pd.DataFrame:
@@ -145,7 +157,7 @@ def own(tables: Mapping[str, pd.DataFrame], site: str = "") -> pd.DataFrame:
     DataFrame
         As `run` returns it. Numbers are exact, so that nothing is forgiven as rounding.
     """
-    found = run(of_metrics(tables["metrics"]))
+    found = run(tables["metrics"])
     values = statements.here(tables, site)
     more, looked = statements.check(values, statements.holding(values, statements.relations()))
     return _outcome(found.to_dict("records") + more, found.attrs["checked"].to_dict("records") + looked)

@@ -145,15 +145,32 @@ def read(path: str | Path) -> pd.DataFrame:
         if line and "blank" not in problem:
             what = f"this line {problem}" if problem.startswith("has") else problem
             raise ReefcoreError(what, f"{path}:{line}", "mend it, or quote commas in names")
-    columns, frame = _columns(head.header, path, whole.frame), whole.frame
+    found = _results(head.header, whole.frame, whole.lines, path)
+    found.attrs["unread"] += others
+    return found
+
+
+def of_table(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Read results from a table that is there already, with columns as `read` knows them; see `read`.
+
+    A number's printed step is that of its shortest form: 0.75 stands for two decimals.
+    """
+    frame = table.astype(object).where(table.notna(), "").astype("str").set_axis(range(table.shape[1]), axis=1)
+    lines = np.arange(2, len(frame) + 2)
+    return _results([str(column) for column in table], frame.reset_index(drop=True), lines, Path(name))
+
+
+def _results(header: list[str], frame: pd.DataFrame, lines: np.ndarray, path: Path) -> pd.DataFrame:
+    """Read the rows of a table, all text; `lines` are where they stand."""
+    columns = _columns(header, path, frame)
     names = pd.DataFrame({name: frame[columns[name]] if name in columns else "" for name in NAMES}, index=frame.index)
     for mark, instead in (
         (r"\\textbf|[*{}]", ""),
         (r"[\s\x00-\x1f\x7f-\x9f]+", " "),
     ):  # and what moves a terminal's cursor
         names = names.apply(lambda texts, mark=mark, new=instead: texts.str.replace(mark, new, regex=True).str.strip())
-    unread = [at for at, name in enumerate(head.header) if name.strip() and at not in columns.values()]
-    for more in ([frame[at] for at in unread], [pd.Series(whole.lines, frame.index, dtype="str").radd("line ")]):
+    unread = [at for at, name in enumerate(header) if name.strip() and at not in columns.values()]
+    for more in ([frame[at] for at in unread], [pd.Series(lines, frame.index, dtype="str").radd("line ")]):
         again = names.duplicated(keep=False)  # rows that differ in a column that was not read are of different models
         for texts in more:
             names["model"] += (", " + texts).where(again & (texts != ""), "")
@@ -162,19 +179,19 @@ def read(path: str | Path) -> pd.DataFrame:
     for what, cells in numbers.items():
         for row, text in enumerate(frame[columns[what]]):
             if text.strip("* ").casefold() not in MISSING:
-                place = f"{path}:{whole.lines[row]}: {head.header[columns[what]]}"
+                place = f"{path}:{lines[row]}: {header[columns[what]]}"
                 cells[row] = _number(text, what in SIZES, place)
     means = {row for cells in numbers.values() for row, cell in cells.items() if cell[3]}  # a row of means over runs
-    if any(DEVIATION.search(head.header[at]) for at in unread):
+    if any(DEVIATION.search(header[at]) for at in unread):
         means = set(frame.index)
-    rows, said = [], {head.header[at] or "first column": what for what, at in columns.items()}
+    rows, said = [], {header[at] or "first column": what for what, at in columns.items()}
     sizes = [numbers.pop(name, {}) for name in SIZES]
     for what, cells in numbers.items():
-        header = head.header[columns[what]]
-        unit = _unit(what, header, cells, whole.lines, path)
-        said[header] = f"{word(what)}, {unit}"
+        name = header[columns[what]]
+        unit = _unit(what, name, cells, lines, path)
+        said[name] = f"{word(what)}, {unit}"
         for row, (value, step, *_) in cells.items():
-            place = f"{path.name}, line {whole.lines[row]}, column {header}"
+            place = f"{path.name}, line {lines[row]}, column {name}"
             n, classes = (size.get(row, (np.nan,))[0] for size in sizes)
             cell = [what, value, step, unit, row in means, n, classes]
             rows.append([row, columns[what], place, path.name, *names.loc[row], *cell])
@@ -183,7 +200,7 @@ def read(path: str | Path) -> pd.DataFrame:
     found = pd.DataFrame(rows, columns=["row", "at", "place", "table", *NAMES, *FIELDS]).sort_values(["row", "at"])
     found = found.drop(columns=["row", "at"]).reset_index(drop=True)
     found = _as_classes(found) if "class" in columns else found
-    found.attrs = {"columns": said, "unread": [head.header[at] for at in unread] + others}
+    found.attrs = {"columns": said, "unread": [header[at] for at in unread]}
     return found
 
 
