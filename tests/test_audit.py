@@ -266,8 +266,9 @@ class TestRepeats:
         assert not found(rules.repeats, cells)
 
     def test_what_chance_makes_in_all_that_is_compared_is_fine(self):
-        lone = change(grid(models=1, settings=4), {("macro_f1", "T1"): ("M0", "accuracy", "T1")})
-        assert not found(rules.repeats, lone)
+        lone = {("macro_f1", "T1"): ("M0", "accuracy", "T1")}
+        assert not found(rules.repeats, change(grid(), lone))
+        assert [one["certainty"] for one in found(rules.repeats, change(grid(models=1, settings=4), lone))] == ["ask"]
         two = change(grid(models=4), {("macro_f1", t): ("M0", "accuracy", t) for t in ("T2", "T3")})
         assert found(rules.repeats, two)
         assert not found(rules.repeats, [c | {"value": round(c["value"], 1), "step": 0.1} for c in two])
@@ -584,3 +585,12 @@ def test_a_table_of_models_and_a_metrics_table_are_taken_as_they_are():
     assert "range" in set(audit.run(metrics)["rule"])
     with pytest.raises(ReefcoreError, match="lacks place"):
         audit.run(metrics.drop(columns="run_id"))
+
+
+def test_a_lone_repeat_is_worth_asking_in_a_small_table_and_says_its_chance():
+    numbers = [(74.66, 78.36, 97.24), (66.04, 63.91, 93.71), (73.21, 77.52, 96.89), (71.80, 75.47, 71.80)]
+    table = pd.DataFrame(numbers, columns=["precision", "recall", "accuracy"]).assign(n=40881, model=list("ABCD"))
+    (one,) = audit.run(table).to_dict("records")
+    assert (one["rule"], one["certainty"], one["values"]) == ("repeats", "ask", "71.80; 71.80")
+    assert "by chance" in one["text"]
+    assert audit.run(table.assign(accuracy=table["accuracy"] + 0.01)).empty

@@ -153,9 +153,14 @@ def read(path: str | Path) -> pd.DataFrame:
 def of_table(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Read results from a table that is there already, with columns as `read` knows them; see `read`.
 
-    A number's printed step is that of its shortest form: 0.75 stands for two decimals.
+    All numbers of a column are taken to have as many decimals as the longest: 71.8 beside 75.47 is 71.80.
     """
-    frame = table.astype(object).where(table.notna(), "").astype("str").set_axis(range(table.shape[1]), axis=1)
+    texts = table.astype(object).where(table.notna(), "").astype("str")
+    for at, (_, column) in enumerate(table.items()):
+        if pd.api.types.is_float_dtype(column) and np.isfinite(column.dropna()).all():
+            longest = max((-Decimal(text).as_tuple().exponent for text in texts.iloc[:, at] if text), default=0)
+            texts.isetitem(at, column.map(f"{{:.{longest}f}}".format, na_action="ignore").fillna(""))
+    frame = texts.set_axis(range(table.shape[1]), axis=1)
     lines = np.arange(2, len(frame) + 2)
     return _results([str(column) for column in table], frame.reset_index(drop=True), lines, Path(name))
 

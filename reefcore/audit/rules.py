@@ -28,6 +28,7 @@ RECALLS = ["accuracy", "macro_recall", "weighted_recall"]  # one number where al
 TINY = 1e-9  # fractions: floating-point arithmetic
 FEWEST, MOST = 5, 0.8  # triples that speak, and the share that agrees, before something is said of a table
 ROWS = 2000  # compared with each other
+LONE = 0.1  # single repeats expected by chance
 CUT = 0.01  # chance that all numbers of a table fit cut digits
 ALIKE = 1000  # points, for two models not to share all metrics by chance
 LISTED = 12  # cells that a sentence names
@@ -453,9 +454,9 @@ def repeats(results: pd.DataFrame) -> Found:
     nature (precision and F1; all of them near 100 %) do not count; nor does accuracy that is macro recall for all
     models, as of balanced classes, nor two metrics of two classes in one setting: as many misses as false alarms make
     most of them equal. k of m repeats have the chance comb(m, k) (step / d)^k, times the alignments looked
-    at. Below 1 in 100 two and more are reported. A lone one is to be expected in any large table, and is reported
-    below 1 in 1,000; one between different units (a percentage and a rank), whose pairs are few, where fewer than 0.1
-    are expected over the spread of the models' values. Two models may share a number.
+    at. Below 1 in 100 two and more are reported. A lone one, also one between different units (a percentage
+    and a rank), is worth asking where fewer than `LONE` are expected in all that was compared; in a large table more
+    are. Two models may share a number.
     """
     findings, table = [], _not_round(results)
     cells = _rows(table)
@@ -483,12 +484,12 @@ def repeats(results: pd.DataFrame) -> Found:
                 else 1.0
             )
             expected = comb(m, k) * min(1.0, rate) ** k * looks
-            if expected < (0.01 if k > 1 else 0.001):
+            if expected < (0.01 if k > 1 else LONE):
                 told.append((own, "inconsistent" if k > 1 else "ask", f"{expected:.1g}"))
     other = pairs[~like].groupby("model", sort=False)
     spread = other[["value", "value2"]].max().max(axis=1) - other[["value", "value2"]].min().min(axis=1)
     expected = (other.size() * other["step"].min() / spread.clip(lower=TINY)).sum()
-    if expected < 0.1:
+    if expected < LONE:
         told += [(own, "ask", f"Their units differ; {expected:.1g}") for _, own in other if own["same"].any()]
     for found, certainty, chance in told:
         both = [(cells[i], cells[j]) for i, j in found.loc[found["same"], ["row", "row2"]].to_numpy()]
