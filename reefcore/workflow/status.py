@@ -31,13 +31,11 @@ class AsMade(Project):
         return record
 
 
-def _computed(profile: Profile) -> dict[str, list[int]]:
-    """Count the values of each item that a run of the profile gave, and those that a run can give.
+def _computed(profile: Profile) -> dict[str, dict]:
+    """Count the values of each item (``cells``: those that a run gave, those that one can give), and ``findings``.
 
-    What is counted is kept for as long as no record of a step and no module that measures has changed.
+    What is counted is kept for as long as no record of a step and no module that measures or audits has changed.
     """
-    from reefcore import reproduction  # not needed by what only runs a notebook
-
     made_of = {"profile": profile.name} | keys.modules("reefcore.reproduction")
     with contextlib.suppress(ReefcoreError, OSError):
         made_of["records"] = keys.glance(steps.record_path(profile.folder(keys.root()), "data").parent)
@@ -45,16 +43,19 @@ def _computed(profile: Profile) -> dict[str, list[int]]:
     with contextlib.suppress(OSError, ValueError, KeyError):
         kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["key"] == key:
-            return kept["cells"]
+            return {name: kept[name] for name in ("cells", "findings")}
+    from reefcore import audit, reproduction  # they take a second to import, and are not needed for what is kept
+
     tables = {}
     for name in reproduction.TABLES:
         with contextlib.suppress(ReefcoreError):  # not made, damaged, or in a folder that nobody named here
             tables[name] = AsMade(profile).table(name)
     values = reproduction.gather(tables, n=2).groupby("item")["value"]  # of intervals nothing is said
     cells = {item: [int(found.count()), len(found)] for item, found in values}
+    counted = {"cells": cells, "findings": dict(Counter(audit.run()["certainty"]))}
     with contextlib.suppress(OSError):  # a folder that is only read stays as it is
-        write_json({"key": key, "cells": cells}, path)
-    return cells
+        write_json({"key": key} | counted, path)
+    return counted
 
 
 def index(profile: str | None = None, output: str | Path | None = None) -> dict:
@@ -88,8 +89,6 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
     ReefcoreError
         Where there is no such profile.
     """
-    from reefcore import audit
-
     output = Path(output or keys.root() / build.BOOK).absolute()
     records = {name: keys.read_record(build.record_path(output, name)) or {} for name in build.notebooks()}
     ran = Counter(record["parameters"]["profile"] for record in records.values() if record.get("parameters"))
@@ -98,7 +97,8 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
     pages = [_chapter(name, record, profile, one.name) for name, record in records.items()]
     notebooks = [_notebook(page, records[page.name], output) for page in pages]
     seeds = Counter(page.profile.seed for page in pages).most_common(1)
-    cells = _computed(one.with_seed(seeds[0][0] if seeds else None))
+    counted = _computed(one.with_seed(seeds[0][0] if seeds else None))
+    cells = counted["cells"]
     values = published.values()
     environment = _environment(records.values())
     items = _items({row["name"]: row for row in notebooks}, values, cells, one.name)
@@ -113,8 +113,7 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
         "notebooks_up_to_date": sum(row["state"] == "up to date" for row in notebooks),
         "seconds": round(sum(row["seconds"] or 0 for row in notebooks if row["profile"] == one.name), 1),
         "packages": len(environment["packages"]),
-        "cells": cells,
-        "findings": dict(Counter(audit.run()["certainty"])),
+        **counted,
     }
     sample = one.kind == "sample"
     return {
