@@ -7,7 +7,7 @@ import nbformat
 import pandas as pd
 import pytest
 
-from reefcore import comparison, published
+from reefcore import audit, comparison, published
 from reefcore.errors import ReefcoreError
 from reefcore.figures.published import printed_figures, printed_table
 
@@ -125,6 +125,13 @@ def test_figures_of_the_text_stand_in_the_text():
     figures = figures[~figures["place"].str.partition("/")[0].isin(published.FURTHER)]
     figures = figures[~figures["section"].str.startswith("Table")]  # said in a table, and only named here
     assert [row.place for row in figures.itertuples() if plain(row.printed) not in whole] == []
+
+
+@needs_paper
+def test_words_that_the_audit_quotes_stand_in_the_text():
+    whole = plain(PAPER.read_text(encoding="utf-8"))
+    quotes = [quote for said in audit.STATED.values() for quote in re.findall("“(.+?)”", said)]
+    assert len(quotes) == len(audit.STATED) and [quote for quote in quotes if plain(quote) not in whole] == []
 
 
 def test_each_value_leads_to_a_chapter_and_a_place_on_it():
