@@ -77,7 +77,7 @@ def test_a_full_export_keeps_its_further_columns_and_hides_people(put):
     assert frame["annotator"].str.fullmatch(r"person-[0-9a-f]{8}|robot|Imported").all()
     assert frame["photographer"][0] == points.pseudonym("jane doe") and pd.isna(frame["photographer"][2])
     assert frame["machine_confidence_1"][0] == 81.0 and frame["machine_confidence_1"].dtype == "float64"
-    assert frame["comments"][0] == "one, two" and frame["depth"][0] == "5-8 m"
+    assert frame["comments"][0] == "one, two" and frame["depth_in_file"][0] == "5-8 m" and frame["depth"].isna().all()
     assert {"height_cm", "date_annotated", "machine_suggestion_1", "site", "aux2"} <= set(frame)
     assert annotations.read(path, names=True)["annotator"].tolist() == ["Jane Doe", "robot", "Imported"]
 
@@ -306,7 +306,7 @@ def test_api_results_keep_the_best_answer_of_a_point(put):
     assert frame["score"].tolist()[:2] == [0.7, 0.5] and pd.isna(frame["score"][2])
     assert frame["label_code"].tolist() == ["SAND", "POR", "POR"]
     assert said(frame) == [
-        (None, "score", "2 lower-ranked answers of 2 points were left out; the best score of each was kept"),
+        (None, "score", "2 lower-ranked answers of 2 points left out; the best score of each was kept"),
         (4, "", "1 blank row, which is not counted as data"),
     ]
 
@@ -418,7 +418,10 @@ def test_check_gives_the_figures_and_all_problems(put, tmp_path):
         "format": "coralnet",
         "refused": None,
         "rows": 5,
+        "read": 4,
+        "left_out": {"no usable row": 1},
         "kept": 4,
+        "covers": False,
         "images": 2,
         "labels": 2,
         "row_range": [0, 30],
@@ -434,6 +437,7 @@ def test_check_gives_the_figures_and_all_problems(put, tmp_path):
         "  5 rows, 2 images, 2 labels, 1 duplicate",
         "  1 to 3 points per image, median 2",
         "  rows 0 to 30, columns 4 to 20: counted from 0 (minimum row 0 and column 4 over 4 points)",
+        "  left out: 1 (no usable row)",
         f"{entry['file']}:6: Row: 'x' is not a whole number of pixels",
         f"{entry['file']}: 4 of 5 rows kept.",
     ]

@@ -211,10 +211,10 @@ def test_names_of_columns_and_sources_never_break_the_query(put):
 
 
 def test_people_are_hidden_as_by_the_other_readers(put):
-    path = put(TEXT.replace("Site note", "Annotator").replace("first", "Jane DOE") + ROWS[0].replace("first", "robot"))
+    path = put(TEXT.replace("Site note", "Annotator").replace("first", "Jane  DOE") + ROWS[0].replace("first", "robot"))
     frame = annotations.read(path)
     assert frame["annotator"].dropna().tolist() == [points.pseudonym("jane doe"), "robot"]
-    assert annotations.read(path, names=True)["annotator"].dropna().tolist() == ["Jane DOE", "robot"]
+    assert annotations.read(path, names=True)["annotator"].dropna().tolist() == ["Jane  DOE", "robot"]
 
 
 def test_numbers_that_only_python_knows_are_not_lost_in_silence(put):
@@ -299,7 +299,7 @@ def test_the_pieces_a_large_file_is_scanned_in(put, monkeypatch):
     path = put(TEXT.replace("\n", "\r\n"))
     for size in (1, 7, 64):
         monkeypatch.setattr(sheet, "HEAD", size)
-        assert sheet.scan(path) == sheet.Scan("utf-8-sig", "", 5, True)
+        assert sheet.scan(path) == sheet.Scan("utf-8-sig", "", 5, True, True)
 
 
 def test_duckdb_spills_beside_the_result_only_while_it_works(put, tmp_path):

@@ -1,4 +1,4 @@
-"""Files that are no points, or not read yet: each is named in one sentence that says what to do."""
+"""Files that are no points: each is named in one sentence that says what to do."""
 
 import io
 import os
@@ -11,47 +11,17 @@ from reefcore import annotations
 from reefcore.errors import ReefcoreError
 
 COLUMNS = "Name, Row, Column and Label."
-LATER = f"which this version does not read yet; until then save the points as a CSV with the columns {COLUMNS}"
-POINTS = f"; a file of points has at least the columns {COLUMNS}"
+POINTS = f"; a file of points has at least the columns {COLUMNS.rstrip('.')}, or say which of its columns is which "
+POINTS += "(columns in site.yaml, or --columns): {image: Photo, row: Y, column: X, label: Code}."
 EXPORT = "; export the annotations of the source instead (a CSV with Name, Row, Column and Label)."
-COVERS = f"a CoralNet table of percent covers: it holds no points{EXPORT}"
 LABELSET = f"a CoralNet labelset: names and short codes without points{EXPORT}"
 METADATA = f"CoralNet image metadata: one row per image, no points{EXPORT}"
-MERMAID = (
-    "a MERMAID table of benthic observations, which this version does not read yet; it holds counts along transects or "
-    "in quadrats, not points of images."
-)
 CASES = [
-    ("coralnet-percent-covers", COVERS, "Name,Annotation status,Annotation area,POR\na.jpg,Confirmed,,3\n"),
-    ("coralnet-percent-covers", COVERS, "Image ID,Image name,Annotation status,Points,Porites\r\n1,a.jpg,X,20,3\r\n"),
     ("coralnet-labelset", LABELSET, "Label ID,Short Code\n171,POR\n"),
     ("coralnet-labelset", LABELSET, "Name,Short Code,Functional Group\nPorites,POR,Hard coral\n"),
     ("coralnet-labelset", LABELSET, "Name,Functional Group,Default\nAnémone,Other,ANE\n".encode("mac_roman")),
     ("coralnet-labelset", LABELSET, "full_name,functional_group,Label\nPorites,hard_coral,POR\n"),
     ("coralnet-metadata", METADATA, "Name,Date,Site,Height (cm),Latitude,Longitude\na.jpg,5/25/2016,1,30, ,\n"),
-    (
-        "reefcloud",
-        f"a ReefCloud export of points, {LATER}",
-        'project_id,image_name,point_id,point_human_classification,point_coordinate\n1,a.jpg,2,CA,"768.0, 1536"\n',
-    ),
-    (
-        "squidle",
-        f"a Squidle+ export of annotations, {LATER}",
-        '"","label.name","point.media.key","point.x","point.y"\r\n"0","Sand","a","0.5","0.5"\r\n',
-    ),
-    (
-        "squidle",
-        f"a Squidle+ export of annotations, {LATER}",
-        "label_lineage_names,point_x,point_y\nBiota > Sand,0.5,0.5\n",
-    ),
-    (
-        "biigle",
-        f"a BIIGLE annotation report, {LATER}",
-        "annotation_label_id,label_id,filename,shape_name,points\n",
-    ),
-    ("taglab", f"a TagLab project of outlined regions, {LATER}", '{\n "working_area": null,\n "labels": {}}'),
-    ("mermaid", MERMAID, "Site *,Management *,Benthic attribute *,Growth form\nSite 1,M,Sand,\n"),
-    ("cpce", f"a CPCe file (.cpc), {LATER}", '"C:\\codes.txt","C:\\a.jpg",30720,23040,2048,1536\n1,2\n'),
 ]
 
 
@@ -108,7 +78,11 @@ def _zip(name):
             b"a,b,c,d,e,f,g,h,i,j\n",
             f"no format that reefcore knows has the columns 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h' and 2 more{POINTS}",
         ),
-        (b'{"annotations": []}', f"this is a JSON file of no format that reefcore knows{POINTS}"),
+        (
+            b'{"annotations": []}',
+            "this is a JSON file of no format that reefcore knows; "
+            "export the annotations as CSV instead; of JSON only TagLab's projects are read.",
+        ),
         (_zip("notes.txt"), "this is a zip file of no format that reefcore knows; unpack it first."),
         (_zip("xl/workbook.xml"), None),
         (_zip("a.csv")[:-30], None),
@@ -125,7 +99,10 @@ def test_what_is_no_table_is_named(tmp_path, content, sentence):
 
 
 def test_a_folder_and_a_missing_file(tmp_path):
-    with pytest.raises(ReefcoreError, match="this is a folder; name the files in it"):
+    with pytest.raises(ReefcoreError, match=r"this folder holds no file of annotations \(it has 0 files"):
+        annotations.read(tmp_path)
+    (tmp_path / "labels.csv").write_text("Label ID,Short Code\n171,POR\n")
+    with pytest.raises(ReefcoreError, match=r"no file of annotations \(labels.csv was passed over: this is a CoralN"):
         annotations.read(tmp_path)
     with pytest.raises(ReefcoreError, match="this file does not exist; check the path"):
         annotations.read(tmp_path / "none.csv")

@@ -19,15 +19,15 @@ NOTEBOOKS = sorted((TOP / "notebooks").rglob("*.ipynb"))
 # A room may import from the lines above its own, and from its own line.
 ROOMS = """
 errors files
-parallel tables images published
+parallel tables images published croissant
 annotations
 taxonomy worms
-curation review
+curation review benthos
 bulk attribution
 splits
 geography
 covariates patches shards
-croissant selection
+selection
 sample
 chat
 descriptions
@@ -38,11 +38,13 @@ learners pretraining vision_language contrastive augment
 predictions fitting training inference multimodal
 metrics
 cover
-comparison
-ranking classes calibration cost few_shot open_set zero_shot
+comparison diversity effort
+ranking classes calibration cost few_shot open_set zero_shot texture quality
+machine
 substrate
 audit
 reproduction
+overview
 figures
 profiles
 site
@@ -66,7 +68,11 @@ TABLES_ONLY = [
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
+TABLES_ONLY += ["site"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
+TABLES_ONLY += ["benthos", "cover", "diversity", "effort"]
+TABLES_ONLY += ["overview"]
+TABLES_ONLY += ["texture", "machine", "quality"]
 TABLES_ONLY += ["audit", "audit.read", "audit.rules", "audit.statements"]
 TABLES_ONLY += [
     f"substrate.{name}" for name in "grid decision tracks observers stream own pseudo training compared".split()

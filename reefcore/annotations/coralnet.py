@@ -1,23 +1,34 @@
 """CoralNet's exports of points, in every width they have had, and what spreadsheets, R and people make of them.
 
 Which column holds the label: ``Label ID`` wins over ``Label code``, as in CoralNet's own uploads, and both win over the
-older ``Label``, which is a short code. API results keep ``label_code``.
+older ``Label``, which is a short code; the CoralNet-Toolbox has ``Short Code``. API results keep ``label_code``.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pandas as pd
 
-from reefcore.annotations.points import PEOPLE, Format, Options, Result, build, each, grouped, need, pseudonym
-from reefcore.annotations.sheet import Head, Sheet, key, load, snake
-from reefcore.tables import COLUMNS
+from reefcore.annotations.points import (
+    Format,
+    Options,
+    Result,
+    build,
+    counted,
+    each,
+    extras,
+    grouped,
+    has_index,
+    need,
+    plain_number,
+)
+from reefcore.annotations.sheet import Head, key, load
 
 NAMES = ("name", "imagename", "filename", "image", "imagefile")
-LABELS = ("labelid", "labelcode", "label")
+LABELS = ("labelid", "labelcode", "label", "shortcode", "labelname")  # the last two in tables of the CoralNet-Toolbox
 OWN = {*NAMES, *LABELS, "row", "column", "heightcm", "machinesuggestion1", "dateannotated", "waterquality"}
-FREE = {"broad_category", "condition", "ecoregion", "province", "realm"}  # text columns of the schema a file may fill
 
 
 def _image(head: Head) -> int | None:
@@ -26,42 +37,10 @@ def _image(head: Head) -> int | None:
     return 0 if found is None and head.header and not head.header[0].strip() else found
 
 
-def _has_index(head: Head, text: pd.DataFrame) -> bool:
-    """Tell whether the first column only numbers the rows: it has no name, and its values rise."""
-    if head.header[0].strip() or not len(text):
-        return False
-    numbers = pd.to_numeric(text[0], errors="coerce")
-    return bool(numbers.notna().all() and numbers.is_unique and numbers.is_monotonic_increasing)
-
-
 def _by_r(head: Head, text: pd.DataFrame) -> bool:
     """Tell whether R wrote the file: dots for spaces in its header, or an unnamed column that counts from 1."""
     dotted = any("." in title and key(title) in OWN for title in head.header)
-    return dotted or (_has_index(head, text) and text[0].iloc[0] == "1")
-
-
-def _extras(head: Head, sheet: Sheet, used: set[int], names: bool) -> dict[str, pd.Series]:
-    """Name the further columns: snake_case, empty values missing, people's names replaced; an index is left out."""
-    found = {}
-    if _has_index(head, sheet.frame):
-        used = {0, *used}
-    for position, title in enumerate(head.header):
-        values = sheet.frame[position]
-        if position in used or (not title.strip() and values.eq("").all()):
-            continue
-        name = plain = snake(title) or f"unnamed_{position + 1}"
-        if name in COLUMNS["annotations"] and name not in FREE:
-            name = plain = f"{name}_in_file"
-        number = 2
-        while name in found:
-            name, number = f"{plain}_{number}", number + 1
-        if plain in PEOPLE and not names:
-            values = each(values, pseudonym)
-        values = values.where(values.ne(""))
-        if plain == "score" or plain.startswith("machine_confidence"):
-            values = pd.to_numeric(values, errors="coerce").astype("float64")
-        found[name] = values
-    return found
+    return dotted or (has_index(head, text) and text[0].iloc[0] == "1")
 
 
 def _unmangle(label: str, by_r: bool) -> str:
@@ -97,7 +76,25 @@ def _read(head: Head, options: Options, title: str, labels: tuple[str, ...]) -> 
         raw = restored
     if not head.header[image].strip():
         sheet.problems.append((None, "", "the first column has no name; it was taken for the image names"))
-    return build(head, sheet, columns, raw, _extras(head, sheet, used, options.names), options)
+    given = {name: (head.header[at].strip() or name, text[at]) for name, at in columns.items()}
+    given["label_raw"] = given["label_raw"][0], raw
+    out = pd.Series("", index=text.index, dtype="str")
+    if head.has("machinesuggestion1"):  # an unconfirmed point: what the machine suggests is no label
+        only = raw.eq("") & text[head.columns["machinesuggestion1"]].ne("")
+        out = out.mask(only, "no label, only a machine's suggestion")
+        if only.any():
+            said = f"{counted(only.sum(), 'point')} left out, without a label but with a machine's suggestion"
+            sheet.problems.append((None, head.header[label].strip(), said))
+    further = extras(head, sheet, used, options)
+    if head.has("verified", "patchsize"):  # the CoralNet-Toolbox says whether a person has confirmed a label
+        by = {"true": "person", "1": "person", "false": "machine", "0": "machine"}
+        further["labelled_by"] = text[head.columns["verified"]].str.lower().map(by).astype("str")
+    for name in {"latitude", "longitude"} & set(columns):  # what a number cannot say, such as 20.50, stays as text
+        values = text[columns[name]]
+        if each(values, plain_number).ne(values).any():
+            further[f"{name}_in_file"] = values.where(values.ne(""))
+            options.titles[f"{name}_in_file"] = head.header[columns[name]]
+    return build(head, sheet, given, further, options, out, fixed=False)
 
 
 def read_export(head: Head, options: Options) -> Result:
@@ -114,6 +111,7 @@ def read_api(head: Head, options: Options) -> Result:
     """Read the results of CoralNet's deploy API; of several ranked answers for one point the best score is kept."""
     title = "a table of CoralNet API results"
     need(head, title, score=head.first("score"))
+    head = replace(head, header=[name if key(name) != "score" else "score" for name in head.header])
     result = _read(head, options, title, ("labelcode", "labelid"))
     frame = result.frame
     point = [name for name in ("source", "image", "point_number", "row", "column") if name in frame]
@@ -121,9 +119,14 @@ def read_api(head: Head, options: Options) -> Result:
     best = best.drop_duplicates(point).sort_index().reset_index(drop=True)
     if others := len(frame) - len(best):
         several = int((frame.groupby(point, dropna=False).size() > 1).sum())
-        text = f"{others:,} lower-ranked answers of {several:,} points were left out; the best score of each was kept"
+        text = (
+            f"{counted(others, 'lower-ranked answer')} of {counted(several, 'point')} left out; the best score of each "
+        )
+        text += "was kept"
         result.problems.append((None, "score", text))
-    return Result(best, result.problems, result.total)
+        result.left_out["a lower-ranked answer of the same point"] = others
+    result.frame = best.assign(labelled_by="machine")
+    return result
 
 
 def _is_api(head: Head) -> bool:

@@ -155,7 +155,7 @@ def database_in(folder: str | Path, memory_limit: str = "1GB", threads: int = 2)
         database.execute("""CREATE TEMP MACRO given(x) AS
             CASE WHEN x = '' OR starts_with(x, ' ') OR ends_with(x, ' ') THEN nullif(trim(x), '') ELSE x END""")
         database.execute(f"""CREATE TEMP MACRO pseudonym(x) AS CASE WHEN lower(trim(x)) IN {NOT_PEOPLE} THEN trim(x)
-            ELSE 'person-' || substr(sha256(lower(given(x))), 1, 8) END""")
+            ELSE 'person-' || substr(sha256(regexp_replace(lower(given(x)), '\\s+', ' ', 'g')), 1, 8) END""")
         yield database
 
 
@@ -189,8 +189,8 @@ def convert(
     Returns
     -------
     dict
-        ``format``, ``rows`` (rows of data in the file), ``kept`` (rows written), and ``problems``, a table of line,
-        column and problem; beyond 100,000 its last row says how many more there are.
+        ``format``, ``rows`` (rows of data in the file), ``kept`` (rows written), ``left_out`` (reason -> rows) and
+        ``problems``, a table of line, column and problem; beyond 100,000 its last row says how many more there are.
 
     Raises
     ------
@@ -215,7 +215,9 @@ def convert(
             raise ReefcoreError(f"DuckDB could not convert this file ({reason})", path, "raise memory_limit") from None
     if not rows:
         problems.append((None, "", "the file has a header and no points"))
-    return {"format": form.name, "rows": rows, "kept": kept, "problems": problems_table(sorted(problems, key=by_line))}
+    left_out = {"a broken record": rows - kept - bad, "no usable name, label, pixel or position": bad}
+    found = {"format": form.name, "rows": rows, "kept": kept, "left_out": {why: n for why, n in left_out.items() if n}}
+    return found | {"problems": problems_table(sorted(problems, key=by_line))}
 
 
 def _copy(database, head: Head, options: Options, output: Path) -> int:
@@ -257,7 +259,7 @@ def hard_corals(database, head: Head, options: Options, table: str) -> int:
 
 def _convert_plain(database, head: Head, options: Options, output: Path) -> tuple[int, int, int] | None:
     """Convert a file whose every line is one record: rows, good and bad ones; None where it is not such a file."""
-    if head.kind != "text" or not ENDS.split(head.start, maxsplit=1)[0].strip():
+    if head.kind != "text" or head.titles or not ENDS.split(head.start, maxsplit=1)[0].strip():
         return None
     found = scan(head.path)
     if not found.plain:
@@ -333,7 +335,9 @@ def read(head: Head, options: Options) -> Result:
         done = convert(head.path, parquet, source=options.source, names=options.names, base=options.base)
         frame, rest = tables.check(files.read_parquet(parquet), "annotations")
     problems = [*done["problems"].itertuples(index=False, name=None), *rest.itertuples(index=False, name=None)]
-    return Result(frame, problems + said_base(frame, options), done["rows"])
+    less = done["kept"] - len(frame)
+    left_out = done["left_out"] | ({"a value that the table cannot hold": less} if less else {})
+    return Result(frame, problems + said_base(frame, options), done["rows"], left_out)
 
 
 FORMATS = [

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import codecs
 import csv
+import datetime
 import io
+import itertools
 import re
 import zipfile
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,6 +25,8 @@ import pandas as pd
 from reefcore.errors import ReefcoreError
 
 HEAD = 1 << 20  # bytes and characters read at a time, and enough of a file to tell its format
+DELIMITERS = ",;\t|"
+TITLES = 5  # lines above the header that are passed over where the header is below them
 LONGEST = 50  # lines that one quoted value may run over; beyond this its quotation mark was never closed
 MAGIC = {
     b"\x89PNG": "a PNG image",
@@ -44,6 +48,7 @@ REMEDY = {
 ENDS = re.compile("\r+\n|\r|\n")
 # Letters and signs that names in Latin script do contain, lower case above all: what tells Mac Roman from Windows-1252.
 USUAL = set("áàâäãåçéèêëíìîïñóòôöõúùûüýÿæøœß°²³µ±×–—’‘“”…")
+csv.field_size_limit(1 << 30)  # the outline of a region can be longer than the 128 kB that csv allows
 UNCLOSED = "a quotation mark is never closed, or stands inside a quoted value"
 
 
@@ -69,12 +74,18 @@ class Head:
     Attributes
     ----------
     path : Path
-    kind : {'text', 'workbook', 'zip', 'json'}
+    kind : {'text', 'workbook', 'zip', 'json', 'folder'}
     start : str
         The first characters of a text file.
     header : list of str
-        The column names as the file has them.
+        The column names as the file has them (of a zip file: those of its first CSV).
     delimiter : str
+    names : list of str
+        The files in a zip file or, with its folders, in a folder, sorted; hidden ones are left out.
+    titles : int
+        Records above the header that hold something else.
+    sheet : str
+        The worksheet of a workbook.
     """
 
     path: Path
@@ -82,6 +93,9 @@ class Head:
     start: str = ""
     header: list[str] = field(default_factory=list)
     delimiter: str = ","
+    names: list[str] = field(default_factory=list)
+    titles: int = 0
+    sheet: str = ""
 
     @cached_property
     def columns(self) -> dict[str, int]:
@@ -111,7 +125,8 @@ def look(path: str | Path) -> Head:
     """
     path = Path(path)
     if path.is_dir():
-        raise ReefcoreError("this is a folder", path, "name the files in it")
+        inside = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
+        return Head(path, "folder", names=sorted(str(f) for f in inside if not any(p[0] in ".~" for p in f.parts)))
     try:
         with open(path, "rb") as handle:
             start = handle.read(HEAD)
@@ -137,9 +152,35 @@ def look(path: str | Path) -> Head:
         )
     if re.match(r"\s*[\[{]", text):
         return Head(path, "json", text)
-    first = next((line for line in ENDS.split(text) if line.strip(' \t,;"')), "")
-    delimiter = max(",;\t", key=first.count)
-    return Head(path, "text", text, _split(first, delimiter) or first.split(delimiter), delimiter)
+    lines = ENDS.split(text)
+    at = next((at for at, line in enumerate(lines) if line.strip(' \t,;"\ufeff')), None)
+    if at is None:
+        raise ReefcoreError("this file is empty", path, "export it, or copy it, again")
+    tries = ("\n".join(lines[at : at + n]) for n in range(1, TITLES + 1))  # a name may have a line break, in quotes
+    first = next((line for line in tries if line.count('"') % 2 == 0), lines[at])
+    delimiter = max(DELIMITERS, key=first.count)
+    return Head(path, "text", text, split(first, delimiter) or first.split(delimiter), delimiter)
+
+
+def lower_headers(head: Head) -> Iterator[Head]:
+    """Give the head of a table again with its second, third, ... record as the header, for titles above a table.
+
+    Of a workbook, its further worksheets follow.
+    """
+    if head.kind == "workbook":
+        for sheet, rows in itertools.groupby(_workbook_records(head.path), lambda record: record[0]):
+            filled = itertools.islice((cells for _, _, cells in rows if not is_blank(cells)), TITLES + 1)
+            for titles, cells in enumerate(filled):
+                if titles or sheet != head.sheet:
+                    yield replace(head, header=cells, titles=titles, sheet=sheet)
+        return
+    if head.kind == "text":
+        rows = (line for line in ENDS.split(head.start) if line.strip(' \t,;"'))
+    else:
+        return
+    for titles, row in enumerate(itertools.islice(rows, 1, TITLES + 1), 1):
+        delimiter = max(DELIMITERS, key=row.count)
+        yield replace(head, header=split(row, delimiter) or [], delimiter=delimiter, titles=titles)
 
 
 def _look_zip(path: Path) -> Head:
@@ -147,8 +188,9 @@ def _look_zip(path: Path) -> Head:
         with zipfile.ZipFile(path) as archive:
             names = sorted(archive.namelist())
             if "xl/workbook.xml" in names:
-                rows = (cells for _, cells, _ in _workbook_records(path) if not is_blank(cells))
-                return Head(path, "workbook", header=next(rows, []))
+                for sheet, _, cells in _workbook_records(path):
+                    return Head(path, "workbook", header=cells, sheet=sheet)
+                raise ReefcoreError("this workbook is empty", path, "save the table of points in it")
             tables = [name for name in names if name.lower().endswith(".csv")]
             with archive.open(tables[0]) if tables else io.BytesIO() as table:
                 first = table.read(HEAD).decode("utf-8-sig", errors="replace").split("\n")[0].strip()
@@ -156,15 +198,15 @@ def _look_zip(path: Path) -> Head:
         raise ReefcoreError(f"this zip file or workbook is damaged ({error})", path, "copy it again") from None
     except zipfile.zlib.error as error:
         raise ReefcoreError(f"this zip file is damaged ({error})", path, "copy it again") from None
-    return Head(path, "zip", header=_split(first, ",") or [])
+    return Head(path, "zip", header=split(first, ",") or [], names=names)
 
 
-def _split(line: str, delimiter: str) -> list[str] | None:
+def split(line: str, delimiter: str) -> list[str] | None:
     """Split one record; None where its quotation marks do not fit."""
     if '"' not in line:
         return line.split(delimiter)
     try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True))
+        return next(csv.reader([line], delimiter=delimiter, strict=True, skipinitialspace=True))
     except csv.Error:
         return None
 
@@ -183,24 +225,27 @@ class Scan:
         Lines, the header included.
     plain : bool
         UTF-8, and every line ends in LF or CR LF.
+    quoted : bool
+        A quotation mark stands somewhere.
     """
 
     encoding: str
     example: str
     lines: int
     plain: bool
+    quoted: bool = False
 
 
 def scan(path: Path, limit: int | None = None) -> Scan:
     """Find the encoding of a text file, by its first `limit` bytes or by all, and count its lines."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    utf8, odd, pieces, done, newlines, last, mark = True, False, [], 0, 0, b"\n", b""
+    utf8, odd, pieces, done, newlines, last, mark, quoted = True, False, [], 0, 0, b"\n", b"", False
     with open(path, "rb") as handle:
         while (limit is None or done < limit) and (chunk := handle.read(8 * HEAD if limit is None else limit)):
             if chunk.endswith(b"\r"):
                 chunk += handle.read(1)
             mark, last, done = mark or chunk[:4], chunk[-1:], done + len(chunk)
-            newlines += chunk.count(b"\n")
+            newlines, quoted = newlines + chunk.count(b"\n"), quoted or b'"' in chunk
             odd = odd or chunk.count(b"\r\n") != chunk.count(b"\r")
             if chunk.isascii() and not decoder.getstate()[0]:
                 continue
@@ -213,7 +258,7 @@ def scan(path: Path, limit: int | None = None) -> Scan:
     if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return Scan("utf-16", "", newlines, False)
     if utf8:
-        return Scan("utf-8-sig", "", newlines + (last != b"\n"), not odd)
+        return Scan("utf-8-sig", "", newlines + (last != b"\n"), not odd, quoted)
     best = max(("cp1252", "mac_roman"), key=lambda name: sum(_usual(piece, name) for piece in pieces))
     return Scan(best, pieces[0].decode(best, errors="replace").strip(), newlines + (last != b"\n"), False)
 
@@ -257,7 +302,7 @@ def records(lines: Iterable[str], delimiter: str, width: int) -> Iterator[tuple[
     numbered, waiting = enumerate(lines, 1), deque()
     while item := (waiting.popleft() if waiting else next(numbered, None)):
         line, text = item
-        cells = _split(text, delimiter)
+        cells = split(text, delimiter)
         held, quotes = [item], text.count('"')
         while cells is None and len(held) < LONGEST:
             item = waiting.popleft() if waiting else next(numbered, None)
@@ -266,12 +311,20 @@ def records(lines: Iterable[str], delimiter: str, width: int) -> Iterator[tuple[
             held.append(item)
             quotes += item[1].count('"')
             if quotes % 2 == 0:
-                cells = _split("\n".join(part for _, part in held), delimiter)
+                cells = split("\n".join(part for _, part in held), delimiter)
                 if cells is not None and fit(cells, width) is None:
                     cells = None
         if cells is None:
             waiting.extendleft(reversed(held[1:]))
         yield line, cells, "" if cells is not None else UNCLOSED
+
+
+def _stripped(cells: Iterable[str]) -> list[str]:
+    """Give cells without blanks around them, and without empty ones at the end."""
+    found = [cell.strip() for cell in cells]
+    while found and not found[-1]:
+        found.pop()
+    return found
 
 
 def fit(cells: list[str], width: int, needed: int | None = None) -> list[str] | None:
@@ -284,26 +337,29 @@ def fit(cells: list[str], width: int, needed: int | None = None) -> list[str] | 
     return cells[:width] + [""] * (width - len(cells))
 
 
-def _workbook_records(path: Path) -> Iterator[tuple[int, list[str], str]]:
-    """Give the rows of the first worksheet that has any, as text."""
+def _workbook_records(path: Path) -> Iterator[tuple[str, int, list[str]]]:
+    """Give the rows of all worksheets as text, of each from its first row that is not blank: worksheet, line, cells."""
     import openpyxl
 
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        try:
+        with open(path, "rb") as handle:  # openpyxl would look at the ending of a name
+            book = openpyxl.load_workbook(handle, read_only=True, data_only=True)
             for sheet in book.worksheets:
                 begun = False
                 for line, row in enumerate(sheet.iter_rows(values_only=True), 1):
-                    cells = ["" if value is None else str(value) for value in row]
+                    cells = [_cell(value) for value in row]
                     begun = begun or not is_blank(cells)
                     if begun:
-                        yield line, cells, ""
-                if begun:
-                    return
-        finally:
-            book.close()
+                        yield sheet.title, line, cells
     except Exception as error:  # openpyxl lets through whatever a damaged archive or its XML makes fail
         raise ReefcoreError(f"this workbook cannot be read ({error})", path, "save it again, or as CSV") from None
+
+
+def _cell(value) -> str:
+    """Write a cell of a workbook as text; a date without a time of day as a date."""
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        value = value.date()
+    return "" if value is None else str(value)
 
 
 class Records:
@@ -314,22 +370,27 @@ class Records:
     problems : list of (line, column, problem)
     total : int
         Records that hold data, broken ones included, blank ones not.
+    left_out : dict
+        Reason -> number of records that are not given.
     """
 
-    def __init__(self, head: Head):
-        self.head, self.problems, self.total = head, [], 0
+    def __init__(self, head: Head, short: bool = False):
+        self.head, self.problems, self.total, self.left_out, self.short = head, [], 0, {}, short
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
         head, width = self.head, len(self.head.header)
-        needed = max((i + 1 for i, name in enumerate(head.header) if name.strip()), default=0)
-        rows = _workbook_records(head.path) if head.kind == "workbook" else self._text_records(width)
-        is_header, blank = True, []
+        needed = 1 if self.short else max((i + 1 for i, name in enumerate(head.header) if name.strip()), default=0)
+        rows = self._workbook_rows() if head.kind == "workbook" else self._text_records(width)
+        above, blank = head.titles + 1, []
+        names = [name.strip() for name in head.header]
         for line, cells, problem in rows:
             if cells is not None and is_blank(cells):
                 blank.append(line)
                 continue
-            if is_header:
-                is_header, blank = False, []
+            if above:
+                if above > 1:
+                    self.problems.append((line, "", "this line above the header was passed over"))
+                above, blank = above - 1, []
                 continue
             if blank:  # only now is it known that data follow
                 many = "1 blank row, which is" if len(blank) == 1 else f"{len(blank)} blank rows, which are"
@@ -337,11 +398,39 @@ class Records:
                 blank = []
             self.total += 1
             good = fit(cells, width, needed) if cells is not None else None
-            if good is not None:
+            if good is not None and [cell.strip() for cell in good] == names:
+                self._leave_out("the header again")
+                self.problems.append((line, "", "repeats the header"))
+            elif good is not None:
                 yield line, good
             else:
+                self._leave_out("a broken record")
                 wrong = problem or f"has {len(cells)} values where the header has {width} columns"
                 self.problems.append((line, "", wrong))
+
+    def _leave_out(self, why):
+        self.left_out[why] = self.left_out.get(why, 0) + 1
+
+    def _workbook_rows(self):
+        """Give the rows of the worksheet, and those below the same header in others; say which are not read."""
+        names, alike = _stripped(self.head.header), []
+        for sheet, group in itertools.groupby(_workbook_records(self.head.path), lambda record: record[0]):
+            rows = ((line, cells, "") for _, line, cells in group)
+            if sheet == self.head.sheet:
+                yield from rows
+                continue
+            first = list(itertools.islice(rows, TITLES + 1))
+            below = next((at for at, row in enumerate(first, 1) if _stripped(row[1]) == names), None)
+            if below is None:
+                many = sum(not is_blank(cells) for _, cells, _ in itertools.chain(first, rows))
+                text = f"the worksheet {sheet!r} ({many:,} rows) has other columns and was not read"
+                self.problems.append((None, "", text))
+            else:
+                alike.append(sheet)
+                yield from itertools.chain(first[below:], rows)
+        if alike:
+            text = f"also read, for its columns are those of {self.head.sheet!r}: worksheet {', '.join(alike)}"
+            self.problems.append((None, "", f"{text}; a line is that of its worksheet"))
 
     def _text_records(self, width):
         found = scan(self.head.path)
@@ -362,7 +451,7 @@ class Sheet:
         One column per column of the file, numbered from 0; stripped text, ``""`` where empty.
     lines : array of int
         The line of the file that each row begins on.
-    problems, total
+    problems, total, left_out
         As those of `Records`.
     """
 
@@ -370,13 +459,41 @@ class Sheet:
     lines: np.ndarray
     problems: list[tuple]
     total: int
+    left_out: dict[str, int] = field(default_factory=dict)
 
 
-def load(head: Head) -> Sheet:
-    """Read a whole table as text."""
-    found, lines, rows = Records(head), [], []
+def load(head: Head, short: bool = False) -> Sheet:
+    """Read a whole table as text; with `short`, a row may end early, as Excel leaves out delimiters of blank cells."""
+    if (plain := _load_plain(head)) is not None:
+        return Sheet(plain, np.arange(2, len(plain) + 2), [], len(plain))
+    found, lines, rows = Records(head, short), [], []
     for line, cells in found:
         lines.append(line)
         rows.append([cell.strip() for cell in cells])
     frame = pd.DataFrame(rows, columns=range(len(head.header)), dtype="str")
-    return Sheet(frame, np.array(lines, dtype="int64"), found.problems, found.total)
+    return Sheet(frame, np.array(lines, dtype="int64"), found.problems, found.total, found.left_out)
+
+
+def _load_plain(head: Head) -> pd.DataFrame | None:
+    """Read a table whose every line is one record of the header's width, many times faster; None where it is none."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    if head.kind != "text" or head.titles or not ENDS.split(head.start, maxsplit=1)[0].strip(' \t,;"'):
+        return None
+    found, names = scan(head.path), [str(position) for position in range(len(head.header))]
+    if not found.plain or found.quoted or found.lines < 2:
+        return None
+    try:
+        table = arrow.read_csv(
+            head.path,
+            arrow.ReadOptions(column_names=names, skip_rows=1, block_size=8 * HEAD, use_threads=False),
+            arrow.ParseOptions(delimiter=head.delimiter, quote_char=False),
+            arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
+        )
+    except pa.ArrowInvalid:  # ragged rows
+        return None
+    frame = pd.DataFrame({at: table.column(at).to_pandas().astype("str").str.strip() for at in range(len(names))})
+    again = np.all([frame[at].eq(name.strip()) for at, name in enumerate(head.header)], axis=0).any()
+    blank = np.all([frame[at].eq("") for at in frame], axis=0).any()
+    return None if again or blank or len(frame) != found.lines - 1 else frame
