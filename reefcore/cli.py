@@ -29,16 +29,20 @@ def main(arguments: list[str] | None = None) -> int:
 
             end_with_parent(os.getppid())
         return options.command(options) or 0
-    except ReefcoreError as error:
-        if options.debug:
+    except BrokenPipeError:  # `reefcore status | head`
+        sys.stderr.close()
+        return 1
+    except (ReefcoreError, OSError) as error:
+        if options.debug or (isinstance(error, OSError) and error.filename is None):
             raise
+        if isinstance(error, OSError):  # a folder that is read-only or full, a file in the place of a folder, ...
+            do = "see that it may be written there, that there is room, and that no other program holds it open"
+            place = error.filename if error.filename2 is None else error.filename2
+            error = ReefcoreError(f"this cannot be read or written ({error.strerror})", place, do)
         print(f"reefcore: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `reefcore status | head`
-        sys.stderr.close()
-        return 1
 
 
 def _log(level: int) -> None:
@@ -98,9 +102,28 @@ def _parser() -> argparse.ArgumentParser:
     one = command(
         group, "check", _annotations_check, "read annotation files and say what is in them, and what is wrong"
     )
-    one.add_argument("files", nargs="+", metavar="FILE")
+    one.add_argument("files", nargs="+", metavar="FILE", help="files, or folders of files of one format")
+    one.add_argument("--columns", metavar="FILE", help="a column map (YAML), for a table of no known format")
+    one.add_argument("--size", metavar="WxH", help="the size of the photos, for positions that are fractions of it")
     one.add_argument("--json", action="store_true", help="for programs")
     one.add_argument("--folder", metavar="DIR", help="where long lists of problems go (beside the files)")
+    one = command(group, "convert", _annotations_convert, "read annotation files and write them for another program")
+    one.add_argument("files", nargs="+", metavar="FILE", help="files or folders of any format that can be read")
+    one.add_argument(
+        "--to", required=True, metavar="FORMAT", help="coralnet, reefcloud, mermaid, darwin-core, croissant"
+    )
+    one.add_argument("--output", required=True, metavar="FILE", help="a CSV; of croissant a .parquet")
+    one.add_argument("--source", help="the name of the source (what a file says, or its name)")
+    one.add_argument("--base", type=int, choices=(0, 1), help="what rows and columns count from (0)")
+    one.add_argument("--unmangle", action="store_true", help="undo what R made of labels")
+    one.add_argument("--names", action="store_true", help="keep the names of people (pseudonyms)")
+    one.add_argument("--columns", metavar="FILE", help="a column map (YAML), for a table of no known format")
+    one.add_argument("--size", metavar="WxH", help="the size of the photos, for positions that are fractions of it")
+    one.add_argument("--sample", type=int, metavar="N", help="draw N points over each photo that has regions")
+    one.add_argument("--positions", choices=("exact", "rounded", "none"), default="exact", help="rounded: 0.1 degree")
+    for name in ("name", "licence", "cite"):
+        one.add_argument(f"--{name}", help="for croissant")
+    one.add_argument("--json", action="store_true", help="for programs")
 
     one = command(
         commands,
@@ -233,6 +256,9 @@ def _parser() -> argparse.ArgumentParser:
     group = commands.add_parser("substrate", help="decide from frames of the seabed where to deploy devices")
     _substrate(group.add_subparsers(required=True, metavar="COMMAND"), command)
 
+    group = commands.add_parser("site", help="work with annotations and photos of one's own reef")
+    _site(group.add_subparsers(required=True, metavar="COMMAND"), command, parameters)
+
     help = "tell how each table and figure of the papers, each chapter and each step stands, and what changed"
     one = command(commands, "status", _status, help)
     one.add_argument("--profile", help="by default the one that most chapters were run in, or sample")
@@ -319,6 +345,40 @@ def _substrate(group, command) -> None:
     )
 
 
+def _site(group, command, parameters) -> None:
+    """Add the commands of `reefcore site`."""
+    one = command(
+        group,
+        "new",
+        _site_new,
+        "make sites/NAME/site.yaml from an export, photos and metadata, and say what is there and what lacks",
+    )
+    one.add_argument("name", metavar="NAME", help="of the reef or survey; may have blanks")
+    many = "an export or a folder of them: CoralNet, CPCe, ReefCloud, ..."
+    one.add_argument("--annotations", nargs="+", required=True, metavar="PATH", help=many)
+    one.add_argument("--photos", metavar="DIR", help="the folder of photos; its subfolders are looked through")
+    one.add_argument("--metadata", nargs="+", default=[], metavar="FILE", help="CSV or xlsx with a row per image")
+    one.add_argument("--format", metavar="FORMAT", help="of the annotations, where it is not recognised")
+    one.add_argument("--columns", metavar="FILE.yaml", help="which column of a table of one's own is what")
+    one.add_argument("--size", metavar="WxH", help="of the photos, for an export with fractions and without photos")
+    one.add_argument("--folder", default="sites", metavar="DIR", help="where the folder of the site goes (sites)")
+    one.add_argument("--force", action="store_true", help="write site.yaml anew; labels.csv stays")
+    one.add_argument("--json", action="store_true", help="for programs")
+
+    one = command(
+        group, "report", _site_report, "run the chapters of a site and write its report: one page, tables, notebooks"
+    )
+    one.add_argument("name", metavar="SITE", help="the name of a site, its folder, or a site.yaml")
+    one.add_argument("--cores", type=_processes, default=2, help="chapters at a time (2)")
+    one.add_argument("--only", metavar="CHAPTER,...", default="", help="such as cover,labels (all)")
+    parameters(one)
+    one.add_argument("--json", action="store_true", help="for programs")
+
+    one = command(group, "check", _site_check, "read everything again and say what is there, what lacks, what is wrong")
+    one.add_argument("name", metavar="SITE", help="the name of a site, its folder, or a site.yaml")
+    one.add_argument("--json", action="store_true", help="for programs")
+
+
 def _processes(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes, at least 1")
@@ -385,12 +445,30 @@ def _sample(options) -> None:
 def _annotations_check(options) -> int:
     from reefcore import annotations
 
-    reports = annotations.check(options.files)
+    reports = annotations.check(options.files, options.columns, options.size)
     if options.json:
         print(json.dumps(reports, indent=2, ensure_ascii=False, default=str))
     else:
         print(annotations.check_text(reports, folder=options.folder))
     return 2 if any(report["refused"] for report in reports) else 0
+
+
+def _annotations_convert(options) -> None:
+    from reefcore import annotations, taxonomy
+    from reefcore.annotations import export
+
+    given = {name: getattr(options, name) for name in ("source", "base", "unmangle", "names", "columns", "size")}
+    given |= {"points": "sample", "sample": options.sample} if options.sample else {}
+    if Path(options.output).resolve() in [Path(file).resolve() for file in options.files]:
+        raise ReefcoreError("this is one of the files to convert", options.output, "name another file")
+    frame = export.together([annotations.read(file, **given) for file in options.files])
+    if options.to == "darwin-core" and frame["aphia_id"].isna().all():
+        frame = taxonomy.map_labels(frame)[0]
+    about = {name: getattr(options, name) for name in ("name", "licence", "cite") if getattr(options, name)}
+    done = export.write(frame, options.output, options.to, positions=options.positions, **about)
+    for name in ("rows", "read", "left_out"):
+        done[f"input_{name}"] = frame.attrs[name]
+    print(json.dumps(done, indent=2, ensure_ascii=False) if options.json else export.said(done))
 
 
 def _recipes_list(options) -> None:
@@ -680,6 +758,65 @@ def _substrate_track(options) -> None:
         print(f"{row.frame}: {row.problem}", file=sys.stderr)
     if len(lost) > 20:
         print(f"and {len(lost) - 20:,} more; all are in track.geojson, without a geometry", file=sys.stderr)
+
+
+def _site_new(options) -> None:
+    from reefcore import site
+
+    given = {name: getattr(options, name) for name in "photos metadata format columns size folder force".split()}
+    made, tables = site.new(options.name, options.annotations, **given)
+    _site_said(made, tables, "", options.json)  # it is made, whatever there is to mend: exit code 0
+
+
+def _site_check(options) -> int:
+    from reefcore import site, workflow
+    from reefcore.workflow import keys
+
+    found = site.load(options.name)
+    root = keys.root() if found.is_made_up else ""
+    if found.is_made_up:
+        workflow.open(found).table("images")  # its files are made where they are not there
+    return _site_said(found, site.make(found, root), root, options.json)
+
+
+def _site_report(options) -> int:
+    from reefcore.workflow import report
+
+    began, only = time.perf_counter(), [name.strip() for name in options.only.split(",") if name.strip()]
+
+    def say(text: str) -> None:
+        print(f"{time.perf_counter() - began:6.1f} s  {text}", file=sys.stderr, flush=True)
+
+    made = report.make(options.name, only, dict(options.given), options.cores, say)
+    failed = {name: why for name, why in made.chapters.items() if why}
+    if options.json:
+        files = [str(path) for path in made.files]
+        print(
+            json.dumps({"report": str(made.page), "chapters": made.chapters, "ran": made.ran, "files": files}, indent=2)
+        )
+    else:
+        print(
+            f"{made.page}\n{len(made.chapters) - len(failed)} of {len(made.chapters)} chapters are in it, "
+            f"{len(made.ran)} were run now; {len(made.files)} tables are in csv and exports beside it."
+        )
+    return int(bool(failed))
+
+
+def _site_said(found, tables, root, as_json: bool) -> int:
+    """Print the checks of a site, with those of its labels, and write the lists they speak of."""
+    from reefcore import site
+
+    labels, _, problems = site.label(found, tables["points"], root, covers=tables["covers"])
+    said = site.checks.of_labels(labels, problems)
+    tables["checks"] = site.checks.table([*tables["checks"].itertuples(index=False, name=None), *said])
+    folder = site.write_lists(found, tables, root)
+    if as_json:
+        rows = json.loads(tables["checks"].to_json(orient="records"))
+        print(json.dumps({"site": str(found.path), "checks": rows}, indent=2, ensure_ascii=False))
+    else:
+        print(site.checks.text(tables["checks"], f"{found.name} ({found.path})"))
+        print(f"The lists are in {folder}; labels to decide on are in {found.at(found.labels, root)}.")
+    return int(tables["checks"]["state"].eq("wrong").any())
 
 
 def _evaluate(options) -> None:

@@ -157,15 +157,36 @@ def taken(path: Path, timezone: str | None) -> tuple:
     try:
         if str(gps.get(GPS.GPSStatus) or "A").strip("\0 ") == "V":
             raise ValueError("the receiver had no fix (GPSStatus V)")
-        latitude = _degrees(gps.get(GPS.GPSLatitude), gps.get(GPS.GPSLatitudeRef), "NS", "latitude")
-        longitude = _degrees(gps.get(GPS.GPSLongitude), gps.get(GPS.GPSLongitudeRef), "EW", "longitude")
+        latitude = dms_degrees(gps.get(GPS.GPSLatitude), gps.get(GPS.GPSLatitudeRef), "NS", "latitude")
+        longitude = dms_degrees(gps.get(GPS.GPSLongitude), gps.get(GPS.GPSLongitudeRef), "EW", "longitude")
     except ValueError as error:
         return time, np.nan, np.nan, "; ".join(filter(None, [str(error), problem]))
     return time, latitude, longitude, problem
 
 
-def _degrees(value, reference, letters: str, name: str) -> float:
-    """Turn rationals and a reference into signed degrees; ValueError says why not."""
+def dms_degrees(value, reference, letters: str, name: str) -> float:
+    """Turn what a photo's header says of a latitude or longitude into signed degrees.
+
+    Parameters
+    ----------
+    value : rational or sequence of up to three
+        Degrees, minutes and seconds (Exif's GPSLatitude, GPSLongitude); None where the header has none.
+    reference : str or bytes
+        A letter of `letters`, the first of which is positive (Exif's GPSLatitudeRef, GPSLongitudeRef).
+    letters : {'NS', 'EW'}
+    name : str
+        What it is, for the message.
+
+    Returns
+    -------
+    float
+        Decimal degrees.
+
+    Raises
+    ------
+    ValueError
+        Saying why it is no position.
+    """
     if value is None:
         raise ValueError("no GPS position in the header")
     try:
