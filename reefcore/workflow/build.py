@@ -18,11 +18,12 @@ from pathlib import Path
 from reefcore.errors import ReefcoreError
 from reefcore.files import share, write_json
 from reefcore.profiles import Profile
-from reefcore.workflow import keys, notebook, steps
+from reefcore.site import MADE_UP
+from reefcore.workflow import keys, notebook, sites, steps
 from reefcore.workflow.project import RECORD, code_version, find_profile, fingerprint
 
 BOOK = "book/chapters"  # where the book looks for the executed notebooks
-_RUN_BY = ("project.py", "notebook.py", "engine.py")  # the part of the workflow that a page goes through
+_RUN_BY = ("project.py", "sites.py", "notebook.py", "engine.py")  # the part of the workflow that a page goes through
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Chapter:
         The parameters that differ from the notebook's defaults.
     needs : tuple of str
         The steps whose outputs it reads.
+    beside : tuple
+        Of other projects that it opens: their profiles (a site is one), each with the steps.
     """
 
     name: str
@@ -46,19 +49,34 @@ class Chapter:
     profile: Profile
     given: dict = dataclasses.field(hash=False)
     needs: tuple[str, ...] = ()
+    beside: tuple[tuple[Profile, tuple[str, ...]], ...] = ()
 
     @property
     def folder(self) -> Path:
         """The data folder it reads."""
         return self.profile.folder(keys.root())
 
+    @property
+    def steps(self) -> list[tuple[Profile, Path, str]]:
+        """All steps whose outputs it reads: profile, data folder and name of each."""
+        both = ((self.profile, self.needs), *self.beside)
+        return [(one, one.folder(keys.root()), need) for one, needs in both for need in needs]
 
-def notebooks() -> dict[str, Path]:
-    """Find the chapters: name -> notebook, in the order of the book."""
+
+def notebooks(site: bool | None = None) -> dict[str, Path]:
+    """Find the chapters: name -> notebook, in the order of the book.
+
+    Parameters
+    ----------
+    site : bool, optional
+        Only the chapters of a site, which ``site report`` runs, or only the others.
+    """
     folder = keys.root() / "notebooks"
     if not folder.is_dir():
         folder = share("notebooks")
-    return {path.stem: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
+    found = [(path, True) for path in folder.glob("site/[0-9][0-9]_*.ipynb")]
+    found += [(path, False) for path in folder.glob("[0-9][0-9]_*.ipynb")]
+    return {path.stem: path for path, own in sorted(found, key=lambda one: one[0].stem) if site in (None, own)}
 
 
 def find(name: str) -> Path:
@@ -97,14 +115,28 @@ def chapters(names: list[str], given: dict) -> list[Chapter]:
         raise ReefcoreError(
             f"unknown parameter {unknown[0]!r}", ", ".join(p.stem for p in paths), f"there are {', '.join(known)}"
         )
+    asked = find_profile(given["profile"]) if "profile" in given else None
     result = []
     for path in paths:
-        mine = {name: value for name, value in given.items() if name in declared[path]}
+        mine = {name: value for name, value in given.items() if name in declared[path] and name != "profile"}
+        if asked and (place := _place(asked, declared[path], path.stem)):
+            mine[place] = sites.given(asked) if asked.kind == "site" else given["profile"]
         settled = notebook.settle(mine, declared[path], path.name)
         chosen = {name: parameter.default for name, parameter in declared[path].items()} | settled
         under = find_profile(chosen.get("profile", "sample")).with_seed(chosen.get("seed"))
-        result.append(Chapter(path.stem, path, under, settled, needs(_code(contents[path]), under)))
+        found = reads(_code(contents[path]), under, chosen)
+        beside = tuple((one, steps_) for one, steps_ in found.items() if one != under and steps_)
+        result.append(Chapter(path.stem, path, under, settled, found[under], beside))
     return result
+
+
+def _place(asked: Profile, declared: dict, name: str) -> str | None:
+    """Choose the parameter that takes a profile: a chapter of a site takes a site, the last section of others too."""
+    own = "profile" in declared and declared["profile"].default == MADE_UP
+    if asked.kind == "site" and not own and "site" not in declared:
+        raise ReefcoreError(f"{name} is about ReefNet, and {asked.name} is a site", do="name a profile, such as sample")
+    fitting = ("profile",) if own == (asked.kind == "site") else ("reefnet",) if own else ("site",)
+    return next((place for place in fitting if place in declared), None)
 
 
 def _code(content) -> str:
@@ -114,28 +146,75 @@ def _code(content) -> str:
 
 
 def needs(code: str, profile: Profile) -> tuple[str, ...]:
+    """List the steps of a profile that a notebook's code reads from; see `reads`."""
+    return reads(code, profile, {})[profile]
+
+
+def reads(code: str, profile: Profile, chosen: dict) -> dict[Profile, tuple[str, ...]]:
     """List the steps a notebook's code reads from: by its ``project.table("...")``, ``project.photos``, ``.patches``,
     ``.frames``.
 
-    A project is what ``workflow.open`` was assigned to; a table whose name is computed could be any of them.
+    A project is what ``workflow.open`` was assigned to, or the ``reefnet`` of a site; a table whose name is computed
+    could be any of them.
+
+    Parameters
+    ----------
+    code : str
+    profile : Profile
+        What ``workflow.open(profile)`` opens.
+    chosen : dict
+        The parameters: another one that is opened, such as ``site``, names another profile.
+
+    Returns
+    -------
+    dict
+        Profile or site -> names of its steps; `profile` is always there.
     """
     nodes = list(ast.walk(ast.parse(code)))
-    opened = [
-        n.targets[0] for n in nodes if isinstance(n, ast.Assign) and ast.unparse(n.value).startswith("workflow.open(")
-    ]
-    projects = {target.id for target in opened if isinstance(target, ast.Name)}
-    used = [
-        n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id in projects
-    ]
-    outputs = {{"photos": "photos", "patches": "patches.parquet", "frames": "frames"}.get(node.attr) for node in used}
+    projects: dict[str, Profile | None] = {}
+
+    def owner(node) -> Profile | None:
+        """Say which project an expression is, or opens."""
+        if isinstance(node, ast.Name):
+            return projects.get(node.id)
+        if isinstance(node, ast.IfExp):
+            return owner(node.body) or owner(node.orelse)
+        if isinstance(node, ast.Attribute) and node.attr == "reefnet":
+            site = owner(node.value.value if ast.unparse(node.value).endswith(".profile") else node.value)
+            asked = site and site.kind == "site" and (chosen.get("reefnet") or site.reefnet)
+            return find_profile(asked) if asked else None
+        if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "workflow.open"):
+            return None
+        first = node.args[0] if node.args else None
+        if isinstance(first, ast.Attribute):
+            return owner(first)
+        name = first.value if isinstance(first, ast.Constant) else chosen.get(getattr(first, "id", None))
+        return find_profile(name) if name and getattr(first, "id", None) != "profile" else profile
+
     for node in nodes:
-        if isinstance(node, ast.Call) and node.func in used and node.func.attr == "table":
-            name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
-            every = {o for step in steps.plan(profile).values() for o in step.outputs if o.endswith(".parquet")}
-            every = {o for o in every if "/" not in o or o.partition("/")[0] in steps.SEVERAL}
-            outputs |= {name if name in steps.SEVERAL else f"{name}.parquet"} if name else every
-    makers = {steps.maker(profile, output) for output in outputs if output}
-    return tuple(name for name in steps.plan(profile) if name in makers)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and (one := owner(node.value)):
+            projects[node.targets[0].id] = one
+    calls = {id(node.func): node.args for node in nodes if isinstance(node, ast.Call)}
+    outputs: dict[Profile, set] = {profile: set()}
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and (one := owner(node.value)):
+            outputs.setdefault(one, set()).update(_outputs(one, node.attr, calls.get(id(node))))
+    makers = {one: {steps.maker(one, output) for output in found} for one, found in outputs.items()}
+    return {one: tuple(name for name in steps.plan(one) if name in found) for one, found in makers.items()}
+
+
+def _outputs(profile: Profile, used: str, arguments: list | None) -> set[str]:
+    """List the outputs that an attribute of a project reads; `arguments` where it is called."""
+    name = arguments[0].value if arguments and isinstance(arguments[0], ast.Constant) else None
+    several = steps.SEVERAL if profile.kind != "site" else ()
+    if used == "table" and arguments is not None:
+        every = {o for step in steps.plan(profile).values() for o in step.outputs if o.endswith(".parquet")}
+        every = {o for o in every if "/" not in o or o.partition("/")[0] in several}
+        return {name if name in several else f"{name}.parquet"} if name else every
+    if profile.kind == "site":
+        asked = "predictions.parquet" if (used, name) == ("has", "classifier") else "images.parquet"
+        return {asked} if used in ("photos", "patches", "located", "has", "lacks") else set()
+    return {{"photos": "photos", "patches": "patches.parquet", "frames": "frames"}.get(used, "")} - {""}
 
 
 def ingredients(chapter: Chapter) -> dict[str, str]:
@@ -144,18 +223,28 @@ def ingredients(chapter: Chapter) -> dict[str, str]:
     cells = [[cell.cell_type, cell.source, sorted(cell.metadata.get("tags", []))] for cell in content.cells]
     made_of = {
         "notebook": keys.text_hash(json.dumps(cells)),
-        **keys.environment(),
+        **keys.environment(own=chapter.profile.kind == "site"),
         **keys.modules(source=_code(content)),
     }
-    for name in _RUN_BY:
+    makes_report = "reefcore.workflow.report" in keys.imports(_code(content))
+    if makes_report:  # of chapters that count as well
+        made_of |= {f"site {name}": keys.digest(path) for name, path in notebooks(site=True).items()}
+    for name in (*_RUN_BY, *(("report.py", "page.py") if makes_report else ())):
         text = (keys.PACKAGE / "workflow" / name).read_text(encoding="utf-8")
         made_of[f"reefcore/workflow/{name}"] = keys.text_hash(text)
-    made_of |= {f"profile {name}": str(value) for name, value in chapter.profile.settings.items()}
+    made_of |= {f"profile {name}": steps.said(chapter.profile, name) for name in chapter.profile.settings}
     made_of |= {f"parameter {name}": repr(value) for name, value in chapter.given.items()}
     for name, value in chapter.given.items():
         if isinstance(value, str) and value and name != "profile" and (keys.root() / value).exists():
             made_of[f"file {name}"] = keys.glance(keys.root() / value)  # what it holds counts, not only its name
-    return made_of | {f"step {need}": steps.key(chapter.profile, chapter.folder, need) for need in chapter.needs}
+    for one, _ in chapter.beside:
+        made_of |= {f"{one.name} {name}": steps.said(one, name) for name in one.settings}
+    return made_of | {_step(chapter, one, need): steps.key(one, folder, need) for one, folder, need in chapter.steps}
+
+
+def _step(chapter: Chapter, profile: Profile, need: str) -> str:
+    """Name a step among the ingredients of a chapter: with its profile, where that is not the chapter's own."""
+    return f"step {need}" if profile == chapter.profile else f"step {profile.name} {need}"
 
 
 def key_of(chapter: Chapter) -> str:
@@ -173,26 +262,36 @@ def is_fresh(chapter: Chapter, output: Path) -> bool:
     return keys.fresh(record_path(output, chapter.name), output, key_of(chapter)) is not None
 
 
-def ensure(chapter: Chapter, output: Path, workers: int = steps.WORKERS) -> dict:
+def ensure(
+    chapter: Chapter,
+    output: Path,
+    workers: int = steps.WORKERS,
+    *,
+    cwd: Path | None = None,
+    place: Path | None = None,
+    env: dict[str, str] | None = None,
+) -> dict:
     """Make a chapter up to date, and the steps it needs; return its record, which is also written beside it.
+
+    It runs in `cwd` (by default the root); locks and an unfinished notebook lie in `place` (by default ``build``).
 
     The record holds the profile, the parameters, the seed, the code version and whether it was dirty, the hashes of the
     inputs, the packages, start and duration, the key and what went into it.
     """
-    top, made_of, path = keys.root(), ingredients(chapter), record_path(output, chapter.name)
+    place, made_of, path = place or keys.root() / "build", ingredients(chapter), record_path(output, chapter.name)
     key = keys.key_of(made_of)
-    with keys.locked(top / "build" / "locks" / f"{keys.text_hash(str(path))[:16]}.lock"):
+    with keys.locked(place / "locks" / f"{keys.text_hash(str(path))[:16]}.lock"):
         if record := keys.fresh(path, output, key):
             return record
         inputs = {}
-        for need in chapter.needs:
-            made = steps.ensure(chapter.profile, chapter.folder, need, workers)
-            inputs[need] = {name: fingerprint(made, name) for name in steps.plan(chapter.profile)[need].outputs}
-        executed, failed = output / f"{chapter.name}.ipynb", top / "build" / "failed" / f"{chapter.name}.ipynb"
+        for one, folder, need in chapter.steps:
+            made, name = steps.ensure(one, folder, need, workers), _step(chapter, one, need).removeprefix("step ")
+            inputs[name] = {output: fingerprint(made, output) for output in steps.plan(one)[need].outputs}
+        executed, failed = output / f"{chapter.name}.ipynb", place / "failed" / f"{chapter.name}.ipynb"
         began, start = time.perf_counter(), datetime.datetime.now(datetime.UTC)
         # The bars of libraries of models ask for widgets, which a page does not have.
-        env = {RECORD: path.name, "PYTHONWARNINGS": "ignore:IProgress not found"}
-        notebook.execute(chapter.notebook, chapter.given, executed, cwd=top, failed=failed, env=env)
+        env = {RECORD: path.name, "PYTHONWARNINGS": "ignore:IProgress not found"} | (env or {})
+        notebook.execute(chapter.notebook, chapter.given, executed, cwd=cwd or keys.root(), failed=failed, env=env)
         failed.unlink(missing_ok=True)
         declared = notebook.parameters(notebook.read(chapter.notebook), chapter.notebook.name)
         record = {
@@ -279,7 +378,8 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
             trained = steps.runs(one)
             needs = dict.fromkeys("train" if need in trained else need for need in needs)
         needed = [add_step(one, folder, need) for need in needs]
-        command = _command("step", name, "--profile", _relative(one.path), "--seed", one.seed)
+        asked = sites.given(one) if one.kind == "site" else _relative(one.path)
+        command = _command("step", name, "--profile", asked, "--seed", one.seed)
         wide = name in ("data", "covariates", "patches", "survey", "frame_patches") or (step.before and together)
         return add(
             f"step {name} {one.name}{seed}",
@@ -290,8 +390,13 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
             command,
         )
 
-    for chapter in chapters(names, given):
-        needed = [add_step(chapter.profile, chapter.folder, need) for need in chapter.needs]
+    found = chapters(names, given)
+    named = find_profile(given["profile"]).name if "profile" in given else None
+    if named and not any(named in (c.profile.name, *(one.name for one, _ in c.beside)) for c in found):
+        do = "name a site.yaml, or leave --profile out"
+        raise ReefcoreError(f"the profile {named} is no site, and {names[0]} is of a site", do=do)
+    for chapter in found:
+        needed = [add_step(*step) for step in chapter.steps]
         options = [part for name, value in chapter.given.items() for part in ("-p", f"{name}={_as_text(value)}")]
         command = _command("chapter", chapter.notebook, "--output", output, *options)
         add(f"chapter {chapter.name}", key_of(chapter), lambda c=chapter: is_fresh(c, output), needed, 1, command)

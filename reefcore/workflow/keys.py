@@ -15,6 +15,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ from reefcore.files import sha256, share, write_json
 
 PACKAGE = Path(reefcore.__file__).resolve().parent
 DATA = (".csv", ".json", ".yaml")  # what lies beside the modules of a package belongs to it
+ROOT = "REEFCORE_ROOT"  # tells the kernel of a site's notebook, which runs in the site's folder, what the root is
 STOP = "reefcore.workflow"  # what a chapter gets through the workflow is covered by the keys of its inputs
 
 
@@ -35,6 +37,8 @@ def root() -> Path:
     It is the checkout the current folder lies in, else the checkout reefcore was installed from, else the current
     folder: a notebook finds the same data wherever it is run from.
     """
+    if ROOT in os.environ:
+        return Path(os.environ[ROOT])
     here = Path.cwd()
     for folder in (here, *here.parents, PACKAGE.parent):
         if (folder / "Snakefile").is_file() and (folder / "notebooks").is_dir():
@@ -155,10 +159,18 @@ def text_hash(text: str) -> str:
 
 
 @functools.cache
-def environment() -> dict[str, str]:
-    """Say what everything runs on: the lock file (without one, the installed packages), the version, Python."""
+def environment(own: bool = False) -> dict[str, str]:
+    """Say what everything runs on: the lock file (without one, the installed packages), the version, Python.
+
+    An ecologist's `own` reef is the same from whatever folder it is opened: of it, the packages that the library always
+    needs count, and no lock file.
+    """
     lock = root() / "requirements.lock"
-    if lock.exists():
+    if own:
+        asked = [line for line in importlib.metadata.requires("reefcore") or () if "extra ==" not in line]
+        names = sorted(re.match(r"[\w.-]+", line)[0] for line in asked)
+        packages = text_hash("\n".join(f"{name}=={importlib.metadata.version(name)}" for name in names))
+    elif lock.exists():
         packages = sha256(lock)
     else:
         packages = text_hash("\n".join(sorted(f"{d.name}=={d.version}" for d in importlib.metadata.distributions())))

@@ -6,6 +6,7 @@ import ast
 import copy
 import io
 import json
+import logging
 import os
 import re
 import sys
@@ -252,6 +253,8 @@ def _attempt(source, settled: dict, cwd: Path, env: dict, timeout: float):
 
     from reefcore.workflow import engine
 
+    # It cannot read the type `str | None` and then warns of an unknown parameter; `settle` has refused those.
+    logging.getLogger("papermill").setLevel(logging.ERROR)
     ran, reason = [], None
     with tempfile.TemporaryDirectory(prefix="reef") as short:
         steady = {"IPYTHONDIR": f"{short}/ipython", "PYTHONHASHSEED": "0", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}

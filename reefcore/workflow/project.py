@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 import reefcore
@@ -15,32 +19,49 @@ from reefcore import predictions, profiles
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet
 from reefcore.profiles import Profile
-from reefcore.workflow import keys, steps
+from reefcore.workflow import keys, sites, steps
+
+if TYPE_CHECKING:
+    from reefcore.figures.style import Shown
 
 RECORD = "REEFCORE_RECORD"  # tells a notebook the name of the record that will lie beside it
 
 
-def open(profile: str | Path | Profile = "sample", seed: int | None = None) -> Project:
+def open(profile: str | Path | Profile = "sample", seed: int | None = None, reefnet: str | None = None) -> Project:
     """Open a profile, as the first cell of every chapter does.
 
     Parameters
     ----------
-    profile : str, path or Profile
+    profile : str, path, Profile or Site
         ``sample``, ``smoke``, ``full`` or a YAML file; a relative path is looked for from the current folder, then from
-        the root.
+        the root. Of a site: ``made-up``, its site.yaml, the folder that holds it, or a name below ``sites/``.
     seed : int, optional
         By default the profile's own. Another seed has a data folder of its own.
+    reefnet : str, optional
+        Of a site: the profile that it is compared with, by default the one that site.yaml names.
+
+    Returns
+    -------
+    Project
+        A `SiteProject` of a site.
 
     Raises
     ------
     ReefcoreError
         Where the profile is not right.
     """
-    return Project(profile if isinstance(profile, Profile) else find_profile(profile), seed)
+    one = find_profile(profile) if isinstance(profile, str | Path) else profile
+    if one.kind != "site":
+        return Project(one, seed)
+    for known in (steps.plan, steps.key):  # she edits labels.csv, and opens the site again in the same notebook
+        known.cache_clear()
+    return SiteProject(one if reefnet is None else dataclasses.replace(one, reefnet=reefnet), seed)
 
 
 def find_profile(name_or_path: str | Path) -> Profile:
-    """Load a profile by name, or from a file given relative to the current folder or to the root."""
+    """Load a profile or a site by name, or from a file given relative to the current folder or to the root."""
+    if (site := sites.load(name_or_path)) is not None:
+        return site
     path = Path(name_or_path)
     if path.suffix in (".yaml", ".yml") and not path.exists():
         path = keys.root() / path
@@ -94,7 +115,7 @@ class Project:
         ReefcoreError
             Where this profile has no such table, or the step that makes it fails.
         """
-        if name in steps.SEVERAL:
+        if name in steps.SEVERAL and self.profile.kind != "site":
             outputs = [output for output in self._made(name)["outputs"] if output.startswith(f"{name}/")]
             if not outputs and name == "zero_shot":  # a chapter says what could be run
                 return pd.DataFrame(columns=columns or predictions.TEXT, dtype="str")
@@ -131,8 +152,9 @@ class Project:
         step = steps.maker(self.profile, output)
         if step is None:
             known = sorted(o for made in steps.plan(self.profile).values() for o in made.outputs)
+            what = "site" if self.profile.kind == "site" else "profile"
             raise ReefcoreError(
-                f"the profile {self.profile.name} has no {output.removesuffix('.parquet')}",
+                f"the {what} {self.profile.name} has no {output.removesuffix('.parquet')}",
                 do=f"it has {', '.join(known)}",
             )
         record = steps.ensure(self.profile, self.folder, step)
@@ -153,6 +175,103 @@ class Project:
             ],
             os.environ.get(RECORD),
         )
+
+
+#: What a site may lack -> what is not there, and what in its site.yaml adds it.
+LACKS = {
+    "photos": ("no photo of its annotations", "`photos:` names the folder they lie in"),
+    "dates": ("no dates", "`metadata:` can name a file with a column of dates, or `date_column:` the column"),
+    "transects": ("no transects", "`transect_column:` names the column that has them, or `from_name:` how names do"),
+    "sites": (
+        "no sites within the reef",
+        "`site_column:` names the column that has them, or `from_name:` how names do",
+    ),
+    "positions": ("no positions", "`metadata:` can name a file with latitude and longitude"),
+    "depth": ("no depths", "`metadata:` can name a file with a column of depths in metres"),
+    "covers": ("no percent covers of its own", "`annotations:` can name a file of them, as MERMAID exports it"),
+    "points": ("no annotated points", "`annotations:` can name an export with a row for each point"),
+    "classifier": ("too few labelled points on photos for a classifier", "`photos:` names the folder of photos"),
+    "reefnet": ("no ReefNet to be compared with", "`reefnet:` can name a profile, such as `sample` or `full`"),
+}
+#: Of what a site has where a table has rows: the table, and one of its columns.
+ROWS = {"points": ("points", ["image"]), "covers": ("covers", ["unit"]), "classifier": ("predictions", ["y_true"])}
+
+
+class SiteProject(Project):
+    """The data of a site: an ecologist's own reef.
+
+    Its tables are points, images, photos (files beside the images they match), problems, left_out, covers and checks
+    of `reefcore.site.make`; labels, annotations (the points with what their labels mean) and label_checks; covariates
+    and unreadable; classifier, predictions and machine of `reefcore.machine`.
+    """
+
+    @property
+    def photos(self) -> Path:
+        """The folder of the photos; ``table("images")`` has each one's path below it."""
+        self._made("images.parquet")
+        folder = sites.photo_folder(self.profile)
+        if folder is None:
+            raise ReefcoreError(self._sentence("photos"), self.profile.path)
+        return folder
+
+    @property
+    def reefnet(self) -> Project | None:
+        """The ReefNet that site.yaml asks to be compared with, or None."""
+        return open(self.profile.reefnet) if self.has("reefnet") else None
+
+    def has(self, name: str) -> bool:
+        """Tell whether the site has photos, dates, transects, sites, positions, depth, covers, points, a classifier,
+        or a reefnet; one photo, date, ... is enough.
+        """
+        if name not in LACKS:
+            raise ReefcoreError(f"nobody knows whether a site has {name}", do=f"ask for {', '.join(LACKS)}")
+        if name == "reefnet":
+            return bool(self.profile.reefnet)
+        if name in ROWS:
+            return len(self.table(*ROWS[name])) > 0
+        column = {"positions": "latitude"}.get(name, name.rstrip("s"))
+        of = "covers" if name in ("dates", "sites", "transects", "depth") and not self.has("points") else "images"
+        return bool(self.table(of, [column])[column].notna().any())
+
+    def lacks(self, name: str) -> Shown:
+        """Say for the page what the site lacks, and what in its site.yaml adds it."""
+        from reefcore.figures.style import Shown
+
+        text = self._sentence(name)
+        code = re.sub(r"`(.+?)`", r"<code>\1</code>", html.escape(text))
+        return Shown(f'<p class="lacks">{code}</p>', text, words=True)
+
+    def _sentence(self, name: str) -> str:
+        missing, key = LACKS[name]
+        return f"{self.profile.name} has {missing}, so this section is empty. In its site.yaml, {key}."
+
+    def located(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Keep the rows whose photo is there, as functions that read photos below ``photos`` take them; see
+        `reefcore.workflow.sites.located`.
+        """
+        return sites.located(frame, self.table("images", ["source", "image", "photo"]))
+
+    def patches(self, points: pd.DataFrame, size: int) -> tuple[np.ndarray, pd.DataFrame]:
+        """Cut the patches of points of this site; see `reefcore.patches.cut`.
+
+        Returns
+        -------
+        patches : ndarray of uint8, shape (n, size, size, 3)
+        kept : DataFrame
+            The rows of `points` that they are of, in this order: a photo can be missing, a point outside of it.
+        """
+        from reefcore import patches
+
+        there = self.located(points)
+        if there.empty:
+            return np.zeros((0, size, size, 3), dtype=np.uint8), points[:0]
+        # What cannot be cut, and photos that end early, are in the table of checks and on the page of photo quality.
+        patches.logger.disabled, was = True, patches.logger.disabled
+        try:
+            pixels, skipped = patches.cut(there, self.photos, size)
+        finally:
+            patches.logger.disabled = was
+        return pixels, points.loc[there.index[~there["annotation_id"].isin(skipped["annotation_id"])]]
 
 
 class Provenance:

@@ -17,7 +17,7 @@ from reefcore import published
 from reefcore.errors import ReefcoreError
 from reefcore.files import atomic, share, write_json
 from reefcore.profiles import Profile
-from reefcore.workflow import build, keys, steps
+from reefcore.workflow import build, keys, sites, steps
 from reefcore.workflow.project import Project, find_profile
 
 
@@ -91,7 +91,7 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
     """
     output = Path(output or keys.root() / build.BOOK).absolute()
     records = {name: keys.read_record(build.record_path(output, name)) or {} for name in build.notebooks()}
-    ran = Counter(record["parameters"]["profile"] for record in records.values() if record.get("parameters"))
+    ran = Counter(r["parameters"]["profile"] for r in records.values() if r.get("parameters") and not _site(r))
     profile = profile or (ran.most_common(1)[0][0] if ran else "sample")
     one = find_profile(profile)
     pages = [_chapter(name, record, profile, one.name) for name, record in records.items()]
@@ -99,6 +99,7 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
     seeds = Counter(page.profile.seed for page in pages).most_common(1)
     counted = _computed(one.with_seed(seeds[0][0] if seeds else None))
     cells = counted["cells"]
+    own = {page.profile.name for page in pages if page.profile.kind == "site"}  # which are of no profile
     values = published.values()
     environment = _environment(records.values())
     items = _items({row["name"]: row for row in notebooks}, values, cells, one.name)
@@ -109,9 +110,9 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
         "comparable_values": sum(size for _, size in cells.values()),
         "computed_values": sum(computed for computed, _ in cells.values()),
         "notebooks": len(notebooks),
-        "notebooks_run": sum(row["profile"] == one.name for row in notebooks),
+        "notebooks_run": sum(row["profile"] in {one.name} | own for row in notebooks),
         "notebooks_up_to_date": sum(row["state"] == "up to date" for row in notebooks),
-        "seconds": round(sum(row["seconds"] or 0 for row in notebooks if row["profile"] == one.name), 1),
+        "seconds": round(sum(row["seconds"] or 0 for row in notebooks if row["profile"] in {one.name} | own), 1),
         "packages": len(environment["packages"]),
         **counted,
     }
@@ -128,9 +129,19 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
     }
 
 
+def _site(record: dict) -> str:
+    """Return what a chapter of a site was run with, by its record; empty for other chapters."""
+    given = record.get("parameters", {}).get("profile", "")
+    with contextlib.suppress(ReefcoreError):  # it is not there any more
+        return given if given and sites.load(given) else ""
+    return given
+
+
 def _chapter(name: str, record: dict, profile: str, profile_name: str) -> build.Chapter:
-    """Settle a chapter as it was run in this profile; as it would be run, where it was not."""
+    """Settle a chapter as it was run in this profile, or with its site; as it would be run, where it was not."""
     given = {}
+    if site := _site(record):
+        profile, profile_name = site, record["profile"]
     if record.get("profile") == profile_name:
         given = {k: v for k, v in record.get("parameters", {}).items() if f"parameter {k}" in record["ingredients"]}
     try:
@@ -173,7 +184,7 @@ def _notebook(page: build.Chapter, record: dict, output: Path) -> dict:
         "code": record.get("code", {}).get("label"),
         "python": made_of.get("python"),
         "key": record["key"][:8] if record else None,
-        "needs": list(page.needs),
+        "needs": [*page.needs, *(f"{one.name}: {need}" for one, needs in page.beside for need in needs)],
     }
 
 
@@ -181,8 +192,8 @@ def _steps(pages: list[build.Chapter], profile: Profile) -> list[dict]:
     """Tell how each step stands that a chapter needs, or another one that is needed; all of them without chapters."""
     wanted: dict[Path, tuple[Profile, set]] = {}
     try:
-        for page in pages:
-            wanted.setdefault(page.folder, (page.profile, set()))[1].update(page.needs)
+        for one, folder, need in (step for page in pages for step in page.steps):
+            wanted.setdefault(folder, (one, set()))[1].add(need)
         if not pages:
             wanted[profile.folder(keys.root())] = profile, set(steps.plan(profile))
     except ReefcoreError:  # as above
@@ -194,7 +205,8 @@ def _steps(pages: list[build.Chapter], profile: Profile) -> list[dict]:
             names |= {*plan[name].needs} if name in names else set()
         for name in filter(names.__contains__, plan):
             made_of = partial(steps.ingredients, under, folder, name)
-            rows.append(_standing(name, steps.record_path(folder, name), folder, made_of))
+            shown = f"{under.name}: {name}" if under.kind == "site" else name
+            rows.append(_standing(shown, steps.record_path(folder, name), folder, made_of))
     return rows
 
 

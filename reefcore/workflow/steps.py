@@ -385,7 +385,11 @@ def _made_of(recipe: recipes.Recipe) -> dict[str, str]:
 
 @functools.cache
 def plan(profile: Profile) -> dict[str, Step]:
-    """List the steps of a profile, each after those it needs."""
+    """List the steps of a profile, or of a site, each after those it needs."""
+    if profile.kind == "site":
+        from reefcore.workflow import sites
+
+        return {step.name: step for step in sites.plan(profile)}
     if profile.kind == "sample":
         data = Step("data", _sample, (*SURVEY, "truth.parquet", "photos"), (), ("reefcore.sample",), ("seed", "scale"))
     else:
@@ -467,7 +471,7 @@ def plan(profile: Profile) -> dict[str, Step]:
 
 def maker(profile: Profile, output: str) -> str | None:
     """Return the step that makes an output, or None where no step of this profile does."""
-    if (step := SEVERAL.get(output.partition("/")[0])) in plan(profile):
+    if (step := SEVERAL.get(output.partition("/")[0])) in plan(profile):  # of a site, such a table is one file
         return step
     return next((name for name, step in plan(profile).items() if output in step.outputs), None)
 
@@ -479,10 +483,10 @@ def ingredients(profile: Profile, folder: Path, name: str) -> dict[str, str]:
     # A step depends on its own function here, not on the others beside it.
     made_of = {
         "step": f"{name} {keys.text_hash(inspect.getsource(function))}",
-        **keys.environment(),
+        **keys.environment(own=profile.kind == "site"),
         **keys.modules(*step.modules),
     }
-    made_of |= {f"profile {setting}": str(profile.settings[setting]) for setting in step.settings}
+    made_of |= {f"profile {setting}": said(profile, setting) for setting in step.settings}
     if step.given:  # a run depends on its own recipe, not on the others beside it
         made_of = {name: hash_ for name, hash_ in made_of.items() if not re.match(r"reefcore/recipes/.*\.yaml", name)}
         made_of |= step.given
@@ -497,6 +501,12 @@ def ingredients(profile: Profile, folder: Path, name: str) -> dict[str, str]:
                 else keys.digest(path)
             )
     return made_of
+
+
+def said(profile: Profile, setting: str) -> str:
+    """Give the value of a setting for a record; that of a site, which can name folders of its owner, as a hash."""
+    value = str(profile.settings[setting])
+    return keys.text_hash(value)[:16] if profile.kind == "site" else value
 
 
 @functools.cache
