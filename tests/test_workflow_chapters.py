@@ -10,7 +10,9 @@ import pytest
 from conftest import TOP
 
 from reefcore import cli, curation, published
-from reefcore.workflow import build
+from reefcore.site import MADE_UP
+from reefcore.site.settings import MADE_UP_NOTICE
+from reefcore.workflow import build, notebook
 
 
 def test_a_build_finds_every_chapter_up_to_date(executed, capfd):
@@ -29,12 +31,24 @@ def test_a_chapter_runs_shows_something_and_says_where_it_comes_from(executed, s
     assert len(shown) >= 3
     assert not [output for output in outputs if output.get("name") == "stderr"], "a warning would stand on the page"
     html = "".join(output.data.get("text/html", "") for output in shown)
-    notices = sum(html.count(notice) for notice in (smoke.notice, published.NOTICE, html_escape(curation.RECORDS)))
+    known = (smoke.notice, MADE_UP_NOTICE, published.NOTICE, html_escape(curation.RECORDS))
+    notices = sum(html.count(notice) for notice in known)
     files = sum(output.data.get("text/plain", "").startswith("[file") for output in shown)
+    files += html.count('class="lacks"')  # a sentence of the page
     assert html.count('class="provenance"') == 1 and notices >= len(shown) - 1 - files
     record = json.loads((executed / f"{name}.json").read_text())
-    assert record["profile"] == "smoke" and (record["inputs"] or name == "70_numbers")  # published numbers alone
+    about_a_site = notebook.parameters(content, name)["profile"].default == MADE_UP
+    assert record["profile"] == (MADE_UP if about_a_site else "smoke") and record["inputs"]
     assert str(TOP) not in json.dumps(content)
+
+
+@pytest.mark.parametrize("name", list(build.notebooks(site=False)))
+def test_a_chapter_ends_with_a_section_on_a_reef_of_ones_own_that_shows_something(executed, name):
+    content = nbformat.read(executed / f"{name}.ipynb", 4)
+    last = max(i for i, cell in enumerate(content.cells) if "## For your own reef" in cell.source)
+    outputs = [o for cell in content.cells[last:-1] for o in cell.get("outputs", ())]
+    html = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
+    assert name == "80_your_reef" or (MADE_UP_NOTICE in html and 'class="lacks"' not in html)
 
 
 @pytest.mark.parametrize(

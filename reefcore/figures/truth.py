@@ -1,0 +1,30 @@
+"""Estimates of cover beside the truth, which only a made-up reef has."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from reefcore.figures.style import BLUE, GREEN, GREY, ORANGE, RED, canvas
+
+
+def against_truth(table: pd.DataFrame, by: str) -> Figure:
+    """Draw the estimated cover of categories, with its interval, against the true one.
+
+    Parameters
+    ----------
+    table : DataFrame
+        `by`, ``percent``, ``ci_low``, ``ci_high``, ``truth`` (0..100); a row per estimate.
+    by : str
+        Column of the categories; each has a marker and a colour of its own.
+    """
+    figure, (axes,) = canvas(6.5, 5.0)
+    top = 1.05 * table[["ci_high", "truth"]].max().max()
+    axes.plot([0, top], [0, top], color="0.6", linewidth=1, zorder=0)
+    looks = zip("osD^vPX" * 9, [BLUE, ORANGE, GREEN, RED, GREY, "black"] * 9, strict=False)
+    for (marker, colour), (name, rows) in zip(looks, table.groupby(by, sort=True), strict=False):
+        arms = rows["percent"] - rows["ci_low"], rows["ci_high"] - rows["percent"]
+        axes.errorbar(rows["truth"], rows["percent"], arms, fmt=marker, color=colour, label=str(name))
+    axes.set(xlim=(0, top), ylim=(0, top), xlabel="true cover (%)", ylabel="estimated cover (%), 95 % interval")
+    axes.legend(frameon=False, fontsize=8)
+    return figure
