@@ -1,10 +1,12 @@
 """A reef of one's own: site.yaml, photos by name, dates, metadata, rows and columns, checks and the commands."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from PIL import Image
 from PIL.ExifTags import Base
 
@@ -512,6 +514,8 @@ class TestCommands:
         assert cli.main(call) == 0
         text = (tmp_path / "sites/north-reef-2/site.yaml").read_text()
         assert 'annotations: "../../export/a.csv"' in text and "# found: 1 of 1 annotated image has its photo" in text
+        keys = {*yaml.safe_load(text)} | {"columns_of"}  # written site_column and so on
+        assert {f.name for f in dataclasses.fields(site.Site)} - keys == {"data", "own_seed", "path"}
         assert site.load("north reef 2").name == "North Reef: 2"
         labels = tmp_path / "sites/north-reef-2/labels.csv"
         labels.write_text(labels.read_text(encoding="utf-8-sig").replace("Sand", "Sand", 1), encoding="utf-8")

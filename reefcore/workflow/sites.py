@@ -176,6 +176,8 @@ def _classify(site, folder: Path, workers: int) -> None:
     else:
         if asked.get("checkpoint"):
             asked["checkpoint"] = site.at(asked["checkpoint"], keys.root())
+        if asked.get("weights") and (folder_of := site.at(asked["weights"], keys.root())).is_dir():
+            asked["weights"] = str(folder_of)
         photos = read_parquet(folder / "covariates.parquet")
         found = machine.classify(points, images, photo_folder(site), covariates=photos, seed=site.seed, **asked)
     for name in CLASSIFIED:
