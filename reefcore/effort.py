@@ -128,7 +128,7 @@ def curve(
     category : str
         One of the categories of `by`.
     points : tuple of int
-        Points per image; the number there is now is added.
+        Points per image; the number there is now is added, in the place of one within a tenth of it.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def curve(
     numbers = np.unique(np.geomspace(2, max(4 * clusters, 8), 40).round().astype(int))
     numbers = np.union1d(numbers, [clusters])
     rows = []
-    for m in () if empty else sorted({*map(float, points), have}):
+    for m in () if empty else sorted({*(float(m) for m in points if abs(m - have) > have / 10), have}):
         variance = (between[i] + within[i] * have / m) * clusters / numbers
         half = 100 * _t(numbers, level) * np.sqrt(variance)
         photos = np.ceil(numbers * images / clusters).astype(int)
