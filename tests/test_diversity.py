@@ -179,5 +179,6 @@ class TestEffort:
         between = effort.needed(points).iloc[0]["between"]
         dense = table[(table["images"] == 40) & (table["points"] == 100)]["half_width"].item()
         assert dense == pytest.approx(now["half_width"].item() * np.sqrt(between + (1 - between) * 20 / 100))
+        assert sorted(effort.curve(survey(40, 21), "Hard coral", points=(5, 20, 50))["points"].unique()) == [5, 21, 50]
         with pytest.raises(ReefcoreError, match="no functional_group 'Lava'"):
             effort.curve(points, "Lava")
