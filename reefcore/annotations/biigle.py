@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-import zipfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +30,7 @@ import pandas as pd
 from reefcore.annotations import regions
 from reefcore.annotations.points import LARGEST as FARTHEST
 from reefcore.annotations.points import Format, Options, Result, build, extras, hide, named_apart, need
-from reefcore.annotations.sheet import Head, Sheet, load, look
+from reefcore.annotations.sheet import Head, Sheet, load, look, unzip
 from reefcore.errors import ReefcoreError
 
 TITLE = "a BIIGLE annotation report"
@@ -63,25 +62,22 @@ def is_image_labels(head: Head) -> bool:
 
 def _sheets(path: Path, folder: Path, source: str, depth: int = 0):
     """Unpack the tables of a report, as ``(source, head)``; a report of a project holds a zip per volume."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = sorted(name for name in archive.namelist() if not name.startswith("__MACOSX"))
-            names = [name for name in names if name.lower().endswith((".csv", ".zip"))]
-            if sum(archive.getinfo(name).file_size for name in names) > LARGEST:
-                raise ReefcoreError("this zip unpacks to more than 4 GB", path, "export smaller parts")
-            for number, name in enumerate(names):
-                copy = folder / f"{depth}-{number}{Path(name).suffix.lower()}"  # never by the name in the zip
-                copy.write_bytes(archive.read(name))
-                if copy.suffix == ".zip":
-                    if depth == 0:
-                        inner = folder / str(number)
-                        inner.mkdir()
-                        yield from _sheets(copy, inner, Path(name).stem, depth + 1)
-                else:
-                    with contextlib.suppress(ReefcoreError):  # empty, or no table at all
-                        yield source, look(copy)
-    except (OSError, zipfile.BadZipFile, zipfile.zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-        raise ReefcoreError(f"this zip file is damaged or locked ({error})", path, "export it again") from None
+    with unzip(path, "export it again") as archive:
+        names = sorted(name for name in archive.namelist() if not name.startswith("__MACOSX"))
+        names = [name for name in names if name.lower().endswith((".csv", ".zip"))]
+        if sum(archive.getinfo(name).file_size for name in names) > LARGEST:
+            raise ReefcoreError("this zip unpacks to more than 4 GB", path, "export smaller parts")
+        for number, name in enumerate(names):
+            copy = folder / f"{depth}-{number}{Path(name).suffix.lower()}"  # never by the name in the zip
+            copy.write_bytes(archive.read(name))
+            if copy.suffix == ".zip":
+                if depth == 0:
+                    inner = folder / str(number)
+                    inner.mkdir()
+                    yield from _sheets(copy, inner, Path(name).stem, depth + 1)
+            else:
+                with contextlib.suppress(ReefcoreError):  # empty, or no table at all
+                    yield source, look(copy)
 
 
 def _numbers(text: str) -> list[float] | None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import codecs
 import math
 import re
-import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from reefcore.annotations.points import Format, Options, Result, build, counted, hide_mails, number, pseudonym
-from reefcore.annotations.sheet import ENDS, Head, Sheet, split
+from reefcore.annotations.sheet import ENDS, Head, Sheet, split, unzip
 from reefcore.errors import ReefcoreError
 from reefcore.images import image_size
 
@@ -66,13 +65,10 @@ def _contents(head: Head) -> Iterator[tuple[str, bytes | str]]:
             except OSError as error:
                 yield name, f"cannot be opened ({error.strerror})"
         return
-    try:
-        with zipfile.ZipFile(head.path) as archive:
-            for name in names:
-                small = archive.getinfo(name).file_size < LARGE
-                yield name, archive.read(name) if small else "is too large for a .cpc file"
-    except (OSError, zipfile.BadZipFile, zipfile.zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
-        raise ReefcoreError(f"this zip file is damaged or locked ({error})", head.path, "copy it again") from None
+    with unzip(head.path, "copy it again") as archive:
+        for name in names:
+            small = archive.getinfo(name).file_size < LARGE
+            yield name, archive.read(name) if small else "is too large for a .cpc file"
 
 
 def _text(data: bytes) -> str:

@@ -7,6 +7,7 @@ becomes when it passes through a program that adds a CR), and each of these coun
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import datetime
 import io
@@ -183,21 +184,35 @@ def lower_headers(head: Head) -> Iterator[Head]:
         yield replace(head, header=split(row, delimiter) or [], delimiter=delimiter, titles=titles)
 
 
-def _look_zip(path: Path) -> Head:
+@contextlib.contextmanager
+def unzip(path: Path, do: str, what: str = "this zip file is damaged or locked") -> Iterator[zipfile.ZipFile]:
+    """Open a zip file; whatever a damaged or locked one makes fail while it is open is said with `what` and `do`.
+
+    Raises
+    ------
+    ReefcoreError
+    """
+    wrong = (OSError, zipfile.BadZipFile, zipfile.zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError)
     try:
         with zipfile.ZipFile(path) as archive:
-            names = sorted(archive.namelist())
-            if "xl/workbook.xml" in names:
-                for sheet, _, cells in _workbook_records(path):
-                    return Head(path, "workbook", header=cells, sheet=sheet)
-                raise ReefcoreError("this workbook is empty", path, "save the table of points in it")
-            tables = [name for name in names if name.lower().endswith(".csv")]
+            yield archive
+    except wrong as error:
+        raise ReefcoreError(f"{what} ({error})", path, do) from None
+
+
+def _look_zip(path: Path) -> Head:
+    with unzip(path, "copy it again", "this zip file or workbook is damaged") as archive:
+        names = sorted(archive.namelist())
+        if "xl/workbook.xml" in names:
+            for sheet, _, cells in _workbook_records(path):
+                return Head(path, "workbook", header=cells, sheet=sheet)
+            raise ReefcoreError("this workbook is empty", path, "save the table of points in it")
+        tables = [name for name in names if name.lower().endswith(".csv")]
+        try:
             with archive.open(tables[0]) if tables else io.BytesIO() as table:
                 first = table.read(HEAD).decode("utf-8-sig", errors="replace").split("\n")[0].strip()
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
-        raise ReefcoreError(f"this zip file or workbook is damaged ({error})", path, "copy it again") from None
-    except zipfile.zlib.error as error:
-        raise ReefcoreError(f"this zip file is damaged ({error})", path, "copy it again") from None
+        except zipfile.zlib.error as error:
+            raise ReefcoreError(f"this zip file is damaged ({error})", path, "copy it again") from None
     return Head(path, "zip", header=split(first, ",") or [], names=names)
 
 
