@@ -1,4 +1,4 @@
-"""What several tests share: the smoke profile, and a checkout of one's own to build in."""
+"""What several tests share: the smoke profile, files to read, and a checkout of one's own to build in."""
 
 import contextlib
 import os
@@ -65,6 +65,19 @@ def executed(pytestconfig) -> Path:
 def smoke() -> workflow.Project:
     """The smoke profile in build/smoke: its tables are made when a test asks for them, and kept while they hold."""
     return workflow.open("smoke")
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Write a file, of text or of bytes, and give its path."""
+
+    def write(content, name="reef.csv"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
 
 
 class Checkout:

@@ -22,18 +22,6 @@ FULL = (
 )
 
 
-@pytest.fixture
-def put(tmp_path):
-    """Write a file and give its path."""
-
-    def write(content, name="reef.csv"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def said(frame):
     """List the problems of a table that was read."""
     table = frame.attrs["problems"]

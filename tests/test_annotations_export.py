@@ -31,15 +31,6 @@ WIDTHS = {
 REAL = next((up / "shared/real" for up in Path(__file__).parents if (up / "shared/real").exists()), Path("absent"))
 
 
-@pytest.fixture
-def put(tmp_path):
-    def write(text, name="reef.csv"):
-        (tmp_path / name).write_text(text)
-        return tmp_path / name
-
-    return write
-
-
 def table(path):
     return pd.read_csv(path, dtype="str", keep_default_na=False)
 

@@ -15,19 +15,6 @@ from reefcore.errors import ReefcoreError
 REAL = Path(__file__).resolve().parents[2] / "shared" / "real"
 
 
-@pytest.fixture
-def put(tmp_path):
-    """Write a file and give its path."""
-
-    def write(content, name="reef.csv"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def said(frame):
     return frame.attrs["problems"]["problem"].tolist()
 

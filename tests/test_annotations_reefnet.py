@@ -27,15 +27,8 @@ TEXT = "\n".join([HEADER, *ROWS]) + "\n"
 
 
 @pytest.fixture
-def put(tmp_path):
-    """Write a file and give its path."""
-
-    def write(content, name="all.csv"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
+def put(put):
+    return lambda content, name="all.csv": put(content, name)
 
 
 def said(problems):

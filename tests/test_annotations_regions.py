@@ -43,7 +43,7 @@ def accounted(frame):
 
 
 @pytest.fixture
-def put(tmp_path):
+def put(put):
     def write(content, name="report.csv"):
         if isinstance(content, dict):
             buffer = io.BytesIO()
@@ -51,9 +51,7 @@ def put(tmp_path):
                 for member, text in content.items():
                     archive.writestr(member, text)
             content = buffer.getvalue()
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
+        return put(content, name)
 
     return write
 

@@ -11,16 +11,6 @@ from reefcore.errors import ReefcoreError
 HEADER = ["Name", "Row", "Column", "Label"]
 
 
-@pytest.fixture
-def put(tmp_path):
-    def write(content, name="reef.csv"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def workbook(path, **sheets):
     book = openpyxl.Workbook()
     book.remove(book.active)
