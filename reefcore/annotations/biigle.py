@@ -29,8 +29,8 @@ import pandas as pd
 
 from reefcore.annotations import regions
 from reefcore.annotations.points import LARGEST as FARTHEST
-from reefcore.annotations.points import Format, Options, Result, build, extras, hide, named_apart, need
-from reefcore.annotations.sheet import Head, Sheet, load, look, unzip
+from reefcore.annotations.points import Format, Options, Result, build, cells, extras, hide, named_apart, need
+from reefcore.annotations.sheet import Head, load, look, unzip
 from reefcore.errors import ReefcoreError
 
 TITLE = "a BIIGLE annotation report"
@@ -132,13 +132,10 @@ def _place(kind: str, text: str) -> tuple:
     return *regions.inside(shape), shape, ""
 
 
-def _person(sheet: Sheet, head: Head) -> pd.Series:
+def _person(head: Head, text: pd.DataFrame) -> pd.Series:
     """Name who labelled: first and last name, else the number of the account."""
-    full = pd.Series("", index=sheet.frame.index, dtype="str")
-    for name in ("firstname", "lastname"):
-        if name in head.columns:
-            full = (full + " " + sheet.frame[head.columns[name]]).str.strip()
-    return full.where(full.ne(""), sheet.frame[head.columns["userid"]]) if "userid" in head.columns else full
+    full = (cells(head, text, "firstname") + " " + cells(head, text, "lastname")).str.strip()
+    return full.where(full.ne(""), cells(head, text, "userid"))
 
 
 def _table(head: Head, options: Options, source: str) -> Result:
@@ -150,7 +147,7 @@ def _table(head: Head, options: Options, source: str) -> Result:
     images, kinds = text[columns["filename"]], text[columns["shapename"]].str.lower()
     placed = [_place(*pair) for pair in zip(kinds, text[columns["points"]], strict=True)]
     places = pd.DataFrame(placed, columns=["x", "y", "rule", "outline", "why"], index=text.index)
-    attributes = text[columns["attributes"]] if "attributes" in columns else none
+    attributes = cells(head, text, "attributes")
     known, size = {value: _size(value) for value in attributes.unique()}, options.sized(images)
     for i, side in enumerate(size):
         size[side] = (
@@ -182,7 +179,7 @@ def _table(head: Head, options: Options, source: str) -> Result:
             given[title] = (f"image_{title}", text[columns[f"image{title}"]])
     area = pd.Series([None if shape is None else shape.area for shape in places["outline"]], index=text.index)
     further = {"shape": text[columns["shapename"]], "rule": places["rule"], "area": area.astype("float64"), **size}
-    person = hide(_person(sheet, head), options)
+    person = hide(_person(head, text), options)
     further |= {"annotator": person.where(person.ne("")), "labelled_by": none + "person"}  # people give BIIGLE's labels
     if "createdat" in columns:
         further["date_annotated"] = text[columns["createdat"]].where(text[columns["createdat"]].ne(""))

@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from reefcore.annotations.points import Format, Options, Result, each, grouped, hide, named_apart, need, numbers
+from reefcore.annotations.points import Format, Options, Result, cells, each, grouped, hide, named_apart, need, numbers
 from reefcore.annotations.sheet import Head, key, load
 
 #: The columns of a table of covers, with their types.
@@ -47,26 +47,20 @@ def life_form(growth: str) -> str:
     return LIFE_FORMS.get(word.lower(), word.capitalize())
 
 
-def _pick(head: Head, text: pd.DataFrame, *names: str) -> pd.Series:
-    """Take the first of these columns that is there; empty text where none is."""
-    position = head.first(*names)
-    return pd.Series("", index=text.index, dtype="str") if position is None else text[position]
-
-
 def _dates(head: Head, text: pd.DataFrame) -> pd.Series:
-    year, month, day = (_pick(head, text, f"sampledate{part}") for part in ("year", "month", "day"))
+    year, month, day = (cells(head, text, f"sampledate{part}") for part in ("year", "month", "day"))
     written = year + "-" + month.str.zfill(2) + "-" + day.str.zfill(2)
-    return written.where(year.ne(""), _pick(head, text, "sampledate"))
+    return written.where(year.ne(""), cells(head, text, "sampledate"))
 
 
 def _unit(head: Head, text: pd.DataFrame, date: pd.Series) -> tuple[pd.Series, pd.Series]:
     """Name the transect and the sample unit of each row; what tells two units apart goes into the name."""
-    label = _pick(head, text, "transectlabel", "label")
-    transect = (_pick(head, text, "transectnumber") + " " + label).str.strip()
-    site, quadrat = _pick(head, text, "site"), _pick(head, text, "quadrat", "quadratnumber")
+    label = cells(head, text, "transectlabel", "label")
+    transect = (cells(head, text, "transectnumber") + " " + label).str.strip()
+    site, quadrat = cells(head, text, "site"), cells(head, text, "quadrat", "quadratnumber")
     unit = site + " | " + date + (" | transect " + transect).where(transect.ne(""), "")
     for name in ("management", "depth", "relativedepth", "sampletime"):  # in MERMAID these tell transects apart too
-        more = _pick(head, text, name)
+        more = cells(head, text, name)
         several = more.groupby(unit).transform("nunique") > 1
         unit = unit + (" | " + more).where(several & more.ne(""), "")
     return transect, unit + (" | quadrat " + quadrat).where(quadrat.ne(""), "")
@@ -87,7 +81,7 @@ def read_mermaid(head: Head, options: Options) -> Result:
     sheet = load(head)
     sheet.frame = sheet.frame.replace("NA", "")  # what R, and so mermaidr, writes for an empty cell
     text, problems, columns = sheet.frame, list(sheet.problems), head.columns
-    attribute, growth = _pick(head, text, "benthicattribute"), _pick(head, text, "growthform")
+    attribute, growth = cells(head, text, "benthicattribute"), cells(head, text, "growthform")
     of = points if points is not None else length
     amount = pd.Series(1.0, index=text.index) if of is None else numbers(text[of])
     why = pd.Series("", index=text.index, dtype="str").mask(attribute.eq(""), "an observation without an attribute")
@@ -96,11 +90,11 @@ def read_mermaid(head: Head, options: Options) -> Result:
     problems += grouped(why, sheet.lines, title, why, ": left out")
     date = _dates(head, text)
     transect, unit = _unit(head, text, date)
-    depth = numbers(_pick(head, text, "depth"))
+    depth = numbers(cells(head, text, "depth"))
     label = attribute + (" (" + growth + ")").where(growth.ne(""), "")
-    frame = pd.DataFrame({"unit": unit, "date": date, "site": _pick(head, text, "site"), "transect": transect})
+    frame = pd.DataFrame({"unit": unit, "date": date, "site": cells(head, text, "site"), "transect": transect})
     frame = frame.assign(depth=depth, label_raw=label, count=amount, life_form=each(growth, life_form))
-    people = _pick(head, text, "observeremails", "observers")
+    people = cells(head, text, "observeremails", "observers")
     frame["annotator"] = each(people, lambda names: ", ".join(_people(names, options)))
     good = why.eq("")
     problems += _shortfalls(head, text[good], frame[good], sheet.lines[good], points, length)
@@ -121,10 +115,10 @@ def _people(text: str, options: Options) -> list[str]:
 def _shortfalls(head: Head, text, frame, lines, points, length) -> list[tuple]:
     """Say which sample units have another number of points, intervals or centimetres than the file says they have."""
     if points is not None:
-        declared, what = numbers(_pick(head, text, "numberofpointsperquadrat", "numpointsperquadrat")), "points"
+        declared, what = numbers(cells(head, text, "numberofpointsperquadrat", "numpointsperquadrat")), "points"
     else:
-        metres = numbers(_pick(head, text, "transectlengthsurveyed", "transectlength"))
-        step, start = numbers(_pick(head, text, "intervalsize")), numbers(_pick(head, text, "intervalstart"))
+        metres = numbers(cells(head, text, "transectlengthsurveyed", "transectlength"))
+        step, start = numbers(cells(head, text, "intervalsize")), numbers(cells(head, text, "intervalstart"))
         declared, what = (
             (CENTIMETRES * metres, "cm")
             if length is not None

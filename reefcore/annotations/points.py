@@ -451,10 +451,16 @@ def build(
     return Result(frame, problems, sheet.total, dict(+left_out))
 
 
-def cells(head: Head, sheet: Sheet, *keys: str) -> pd.Series:
+def cells(head: Head, text: pd.DataFrame, *keys: str) -> pd.Series:
     """Give the first of these columns that is there, as text; empty text where none is."""
     at = head.first(*keys)
-    return pd.Series("", index=sheet.frame.index, dtype="str") if at is None else sheet.frame[at]
+    return pd.Series("", index=text.index, dtype="str") if at is None else text[at]
+
+
+def titled(head: Head, text: pd.DataFrame, **keys: str) -> dict[str, tuple[str, pd.Series]]:
+    """Give those of these columns that are there with their titles, as `build` takes them."""
+    at = {name: head.first(one) for name, one in keys.items()}
+    return {name: (head.header[i].strip(), text[i]) for name, i in at.items() if i is not None}
 
 
 def named_apart(

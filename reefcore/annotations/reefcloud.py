@@ -25,6 +25,7 @@ from reefcore.annotations.points import (
     named_apart,
     need,
     number,
+    titled,
 )
 from reefcore.annotations.sheet import Head, load
 
@@ -80,18 +81,18 @@ def read(head: Head, options: Options) -> Result:
     place = head.first("pointcoordinate", "pointx")
     need(head, "a ReefCloud export of points", point_human_classification=label, point_coordinate=place)
     sheet = load(head)
-    sheet.frame = sheet.frame.replace("NA", "")  # what R writes for an empty cell
-    person, answer = cells(head, sheet, "pointhumanclassification"), cells(head, sheet, "pointmachineclassification")
-    source = cells(head, sheet, "surveytitle", "sitename", "projectname")
-    images = cells(head, sheet, "imagename")
+    text = sheet.frame = sheet.frame.replace("NA", "")  # what R writes for an empty cell
+    person, answer = cells(head, text, "pointhumanclassification"), cells(head, text, "pointmachineclassification")
+    source = cells(head, text, "surveytitle", "sitename", "projectname")
+    images = cells(head, text, "imagename")
     if head.has("imageid"):
         within = pd.Series(options.source, index=source.index, dtype="str") if options.source else source
-        numbers = cells(head, sheet, "imageid")
+        numbers = cells(head, text, "imageid")
         images, said = named_apart(images, within, numbers, source, source + "/" + numbers)
         sheet.problems += said
-    coordinate = sheet.frame[place]
+    coordinate = text[place]
     if head.has("pointx", "pointy") and not head.has("pointcoordinate"):
-        coordinate = coordinate + ", " + cells(head, sheet, "pointy")
+        coordinate = coordinate + ", " + cells(head, text, "pointy")
     given = {
         "image": ("image_name", images),
         "row": ("point_coordinate", each(coordinate, lambda text: _pixel(text, 2))),
@@ -99,20 +100,18 @@ def read(head: Head, options: Options) -> Result:
         "label_raw": (head.header[label].strip(), person.mask(person.eq(""), answer)),
         "source": ("survey_title", source),
     }
-    for name, keys in {"latitude": ("sitelatitude",), "longitude": ("sitelongitude",)}.items():
-        if head.has(*keys):
-            given[name] = (head.header[head.first(*keys)].strip(), cells(head, sheet, *keys))
+    given |= titled(head, text, latitude="sitelatitude", longitude="sitelongitude")
     named = {head.first(*keys): name for name, keys in STANDARD.items() if head.first(*keys) is not None}
     used = {head.columns[name] for name in ("imagename", "sitelatitude", "sitelongitude") if head.has(name)}
     further = extras(head, sheet, used | {place}, options, named)
     further["labelled_by"] = pd.Series("machine", index=person.index, dtype="str").mask(person.ne(""), "person")
-    names = [cells(head, sheet, f"pointmodifiedby{what}") for what in ("displayname", "username", "email")]
+    names = [cells(head, text, f"pointmodifiedby{what}") for what in ("displayname", "username", "email")]
     who = hide(names[0].mask(names[0].eq(""), names[1]).mask(names[0].eq("") & names[1].eq(""), names[2]), options)
     further["annotator"] = who.where(who.ne("") & person.ne(""))
     starts = ("surveystartdate", "surveystartdateutc")
     if head.first(*starts) is not None:
-        further["date"] = _days(cells(head, sheet, *starts), cells(head, sheet, "sitelongitude"))
-    disabled = cells(head, sheet, "imagedisabled").str.lower().isin(["t", "true", "1", "yes"])
+        further["date"] = _days(cells(head, text, *starts), cells(head, text, "sitelongitude"))
+    disabled = cells(head, text, "imagedisabled").str.lower().isin(["t", "true", "1", "yes"])
     out = pd.Series("", index=person.index, dtype="str").mask(disabled, DISABLED)
     if disabled.any():
         count = images[disabled].nunique()

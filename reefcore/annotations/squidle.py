@@ -26,6 +26,7 @@ from reefcore.annotations.points import (
     named_apart,
     need,
     numbers,
+    titled,
 )
 from reefcore.annotations.sheet import Head, Sheet, load
 from reefcore.errors import ReefcoreError
@@ -123,34 +124,32 @@ def read(head: Head, options: Options) -> Result:
         },
     )
     sheet = load(head)
-    sheet.frame = sheet.frame.replace("NA", "")  # what R writes for an empty cell
-    key, best = cells(head, sheet, "pointmediakey"), each(cells(head, sheet, "pointmediapathbest"), _file_name)
+    text = sheet.frame = sheet.frame.replace("NA", "")  # what R writes for an empty cell
+    key, best = cells(head, text, "pointmediakey"), each(cells(head, text, "pointmediapathbest"), _file_name)
     stem = best.str.replace(r"\.\w+$", "", regex=True)
     images = best.where(best.ne("") & (key.eq("") | key.eq(stem) | key.eq(best)), key)
-    x, y = cells(head, sheet, "pointx"), cells(head, sheet, "pointy")
+    x, y = cells(head, text, "pointx"), cells(head, text, "pointy")
     frames = x.str.lower().isin(NONE) & y.str.lower().isin(NONE)
     out = pd.Series("", index=images.index, dtype="str").mask(frames, "a label of a whole frame, no point")
     if frames.any():
         sheet.problems.append((None, "point.x", f"{counted(frames.sum(), 'label')} of whole frames left out"))
     source = pd.Series(options.source or head.path.stem, index=images.index, dtype="str")
     if head.has("pointmediaid"):
-        media = cells(head, sheet, "pointmediaid")
-        images, said = named_apart(images, source, media, cells(head, sheet, "pointmediadeploymentname"), media)
+        media = cells(head, text, "pointmediaid")
+        images, said = named_apart(images, source, media, cells(head, text, "pointmediadeploymentname"), media)
         sheet.problems += said
     given = {
         "image": ("point.media.key", images),
-        "label_raw": (head.header[label].strip(), cells(head, sheet, *LABEL)),
+        "label_raw": (head.header[label].strip(), cells(head, text, *LABEL)),
     }
     places, sizes, out = scaled(head, sheet, options, images, {"row": ("point.y", y), "column": ("point.x", x)}, out)
     given |= places
-    for name, keys in {"latitude": ("pointposelat",), "longitude": ("pointposelon",)}.items():
-        if head.has(*keys):
-            given[name] = (head.header[head.first(*keys)].strip(), cells(head, sheet, *keys))
+    given |= titled(head, text, latitude="pointposelat", longitude="pointposelon")
     named = {head.first(*keys): name for name, keys in STANDARD.items() if head.first(*keys) not in (None, label)}
     used = {head.columns[name] for name in ("pointposelat", "pointposelon", "pointx", "pointy") if head.has(name)}
     further = extras(head, sheet, used | {label}, options, named) | {side: sizes[side] for side in sizes}
-    who = (cells(head, sheet, "userfirstname") + " " + cells(head, sheet, "userlastname")).str.strip()
-    who = hide(who.mask(who.eq(""), cells(head, sheet, "userusername", "user")), options)
+    who = (cells(head, text, "userfirstname") + " " + cells(head, text, "userlastname")).str.strip()
+    who = hide(who.mask(who.eq(""), cells(head, text, "userusername", "user")), options)
     further["annotator"] = who.where(who.ne(""))
     result = build(head, sheet, given, further, options, out)
     if "point_id" in result.frame:
