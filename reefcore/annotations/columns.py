@@ -23,10 +23,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from reefcore.annotations.points import Format, Options, Result, build, each, extras, hide, number, numbers
+from reefcore.annotations.points import Format, Options, Result, build, each, extras, hide, number, numbers, scaled
 from reefcore.annotations.sheet import Head, key, lower_headers
 from reefcore.annotations.sheet import load as load_sheet
-from reefcore.annotations.squidle import scaled
 from reefcore.errors import ReefcoreError
 
 NEEDED = ("image", "row", "column", "label")

@@ -39,6 +39,7 @@ WORD = re.compile(r"\w+")
 #: Texts that join tables or say what a point is, in which no name is replaced; nor is one in the schema's columns.
 NO_REMARKS = "unit site transect survey date date_annotated group_in_file life_form labelled_by shape rule".split()
 LARGEST = 2**31 - 1  # no image has more pixels on a side
+EDGE = 1e-6  # how far beyond the edge of a photo a point may lie by rounding
 CHANCE = 0.05  # below this, points that never touch 0 but do touch 1 are said to count from 1
 
 
@@ -461,6 +462,68 @@ def titled(head: Head, text: pd.DataFrame, **keys: str) -> dict[str, tuple[str, 
     """Give those of these columns that are there with their titles, as `build` takes them."""
     at = {name: head.first(one) for name, one in keys.items()}
     return {name: (head.header[i].strip(), text[i]) for name, i in at.items() if i is not None}
+
+
+def scaled(
+    head: Head,
+    sheet: Sheet,
+    options: Options,
+    images: pd.Series,
+    given: dict[str, tuple[str, pd.Series]],
+    out: pd.Series,
+    whole: int = 1,
+) -> tuple[dict[str, tuple[str, pd.Series]], pd.DataFrame, pd.Series]:
+    """Turn the rows and columns of `given` from parts of a photo's sides into whole pixels.
+
+    Parameters
+    ----------
+    head, sheet, options
+    images : Series of str
+        The photo of each row; its size is found by `Options.sized`.
+    given : dict
+        ``row`` and ``column`` -> title in the file, and values as text, from 0 to `whole`.
+    out : Series of str
+        Why a row is left out already.
+    whole : int
+        What stands for a whole side: 1, or 100 for percents.
+
+    Returns
+    -------
+    given : dict
+        The same with pixels; problems are put into the sheet.
+    sizes : DataFrame
+        ``width`` and ``height`` of each row.
+    out : Series of str
+        With the rows of photos of unknown size, and of positions that are no such parts.
+
+    Raises
+    ------
+    ReefcoreError
+        Where no size is known at all.
+    """
+    sizes, asked, titles = options.sized(images), out.eq("") & images.ne(""), [title for title, _ in given.values()]
+    lacks = sizes.isna().any(axis=1) & asked
+    if asked.any() and lacks.sum() == asked.sum():
+        what = f"{' and '.join(reversed(titles))} are parts of the photo's width and height, and its size is not known"
+        do = "give --size 4000x3000 or, in Python, size=(4000, 3000) or sizes=, a table; a site measures its photos"
+        raise ReefcoreError(what, head.path, do)
+    if lacks.any():
+        names = images[lacks].unique()
+        said = f"the size of {counted(len(names), 'photo')} is not known: {counted(lacks.sum(), 'point')} left out"
+        sheet.problems.append((None, "", f"{said}, first those of {names[0]!r}"))
+    out = out.mask(lacks, "a point of a photo of unknown size")
+    found = {}
+    for (name, (title, values)), side in zip(given.items(), ("height", "width"), strict=True):
+        parts = numbers(values) / whole
+        parts = parts.where(~parts.between(-EDGE, 1 + EDGE), parts.clip(0, 1))
+        wrong = ~parts.between(0, 1) & out.eq("")
+        sentences = each(values, lambda text: f"{text!r} is not between 0 and {whole}").where(wrong, "")
+        sheet.problems += grouped(values, sheet.lines, title, sentences)
+        out = out.mask(wrong, f"no usable {name}")
+        last = sizes[side].fillna(1) - 1  # a part of 1 lies in the last pixel
+        pixels = np.floor(parts.where(out.eq(""), 0) * sizes[side].fillna(1)).clip(upper=last)
+        found[name] = title, pixels.astype("int64").astype("str")
+    return found, sizes, out
 
 
 def named_apart(
