@@ -80,6 +80,11 @@ def _codes() -> dict[str, tuple]:
 
 
 @cache
+def _life_form_codes() -> dict[str, str]:
+    return {code: row.life_form for row in _table("life_forms").itertuples() for code in row.codes.split(";")}
+
+
+@cache
 def _phrases(table: str) -> dict[tuple[str, ...], str]:
     """Give the words of each group or life form as tuples; those of an earlier row count before a later one's."""
     found = {}
@@ -137,7 +142,7 @@ def life_form_of(label: str) -> tuple[str | None, str]:
     words = _words(label)
     found = list(dict.fromkeys(_named(words, "life_forms")))
     if not found:
-        codes = {code: row.life_form for row in _table("life_forms").itertuples() for code in row.codes.split(";")}
+        codes = _life_form_codes()
         parts = re.split(r"_", str(label).casefold())[1:] + re.findall(r"\(([a-z]{1,3})\)", str(label).casefold())
         found = list(dict.fromkeys(codes[part] for part in parts if part in codes))
     if "Foliose" in found and {"plate", "plates", "plating"} & set(words) and {"acropora", "table"} & set(words):
@@ -395,8 +400,8 @@ def merge(
     have = [name for name in (*EDITABLE, "check", "note") if name in edited]
     old, rows, done = proposed.set_index("label"), [], {}
     problems = [one for one in edited.attrs.get("problems", []) if one[0] is not None]  # rows that could not be read
-    changed = set(edited.get("taxon", pd.Series(dtype="str")).dropna()) - set(proposed["taxon"].dropna())
-    found = {row.label: row for row in match_labels(sorted(changed), ocean).itertuples()}
+    written = set(edited.get("taxon", pd.Series(dtype="str")).dropna())
+    found = {row.label: row for row in match_labels(sorted(written), ocean).itertuples()}
     for line, (_, row) in zip(lines, edited.iterrows(), strict=True):
         label = row["label"]
         if pd.isna(label):
@@ -481,7 +486,7 @@ def _own(value, known: tuple[str, ...], column: str, line: int, problems: list):
 
 def _taxon_of(name: str, found: dict, line: int, problems: list) -> dict:
     """Look up a taxon that was typed; the rank, AphiaID, genus and group of it."""
-    what = found.get(name) or next(match_labels([name]).itertuples())
+    what = found[name]
     if not isinstance(what.taxon, str) or what.how in UNSURE:
         near = what.taxon if isinstance(what.taxon, str) else str(what.candidates or "")
         near = near or ", ".join(difflib.get_close_matches(name.capitalize(), _known_taxa(), 3, 0.6))

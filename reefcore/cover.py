@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from reefcore.benthos import HARD_CORAL, NOT_BENTHOS, UNCLEAR
 from reefcore.errors import ReefcoreError
 from reefcore.metrics import draws_of
 from reefcore.review import wilson
@@ -34,7 +35,6 @@ from reefcore.review import wilson
 ALL = "ALL IMAGES"  # what CoralNet calls the row of them all
 MISSING = "(not identified)"
 NOT_CORAL = "(not hard coral)"  # genera and life forms are those of hard corals
-NOT_BENTHOS = "Not benthos"  # the group that no cover counts
 CORAL_ONLY = ("genus", "life_form")
 PERIODS = {"day": "%Y-%m-%d", "month": "%Y-%m", "year": "%Y"}
 FEW = 8  # images or transects: fewer are not drawn
@@ -108,9 +108,7 @@ def percent_cover(
     >>> percent_cover(points)[["image", "label", "percent"]].query("label == 'Sand'").to_numpy().tolist()
     [['p', 'Sand', 50.0], ['q', 'Sand', 100.0], ['ALL IMAGES', 'Sand', 75.0]]
     """
-    samples = samples_of_points(annotations, by, unit, resample, period)
-    whole = samples if unit == "all" else samples_of_points(annotations, by, "all", resample, period)
-    return _table(samples, whole, by, unit, weight, resample, n, level, seed)
+    return _table(samples_of_points, annotations, by, unit, period, weight, resample, n, level, seed)
 
 
 def from_counts(
@@ -135,9 +133,7 @@ def from_counts(
     by, unit, weight, resample, period, n, level, seed : see `percent_cover`
         Weight "point" needs counts.
     """
-    samples = _of_covers(covers, by, unit, resample, period)
-    whole = samples if unit == "all" else _of_covers(covers, by, "all", resample, period)
-    return _table(samples, whole, by, unit, weight, resample, n, level, seed)
+    return _table(_of_covers, covers, by, unit, period, weight, resample, n, level, seed)
 
 
 def change(
@@ -183,7 +179,8 @@ def change(
         samples = make(known, by, unit, resample, period)
         last = len(samples.units) - 1
         pairs = [(i, i + 1) for i in range(last)] + ([(0, last)] if last > 1 else [])
-        parts = [_difference(samples, *pair, weight, resample, n, level, seed) for pair in pairs]
+        clustered = _clustered(samples, weight) if pairs else ()
+        parts = [_difference(samples, clustered, *pair, resample, n, level, seed) for pair in pairs]
         rows = [pd.DataFrame(part).assign(**{by: samples.categories})[names] for part in parts]
         table = pd.concat(rows, ignore_index=True) if rows else table
     table.attrs["without"] = len(annotations) - len(known)
@@ -217,7 +214,7 @@ def categories_of(frame: pd.DataFrame, by: str) -> pd.Series:
         raise ReefcoreError(f"the points have no column {by!r} to tell categories by", do="choose one that they have")
     values = frame[by].astype("str")
     if by in CORAL_ONLY and "functional_group" in frame:
-        other = frame["functional_group"].notna() & ~frame["functional_group"].isin(["Hard coral", "Unclear"])
+        other = frame["functional_group"].notna() & ~frame["functional_group"].isin([HARD_CORAL, UNCLEAR])
         values = values.mask(values.isna() & other, NOT_CORAL)
     return values.fillna(MISSING)
 
@@ -255,10 +252,13 @@ def _benthic(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[~out].reset_index(drop=True)
 
 
-def name_units(frame: pd.DataFrame, name: str, beside: list[str]) -> pd.Series:
-    """Name units so that those of one name in several sources (or sites) are told apart; those without stay empty."""
+def name_units(frame: pd.DataFrame, name: str) -> pd.Series:
+    """Name units so that those of one name in several sources are told apart; those without stay empty.
+
+    Transects of one name at several sites are told apart too.
+    """
     values = frame[name].astype("str")
-    for other in beside:
+    for other in ("site", "source") if name == "transect" else ("source",):
         if other in frame and other != name and frame[other].nunique() > 1:
             places = frame[[other]].assign(value=values).drop_duplicates().dropna()
             if places["value"].duplicated().any():
@@ -278,7 +278,7 @@ def _units(frame: pd.DataFrame, unit: str, period: str | None) -> tuple[np.ndarr
     if pd.api.types.is_datetime64_any_dtype(values):
         values = values.dt.strftime(PERIODS[period or "day"]).astype("str")
     elif unit in ("image", "unit", "transect"):
-        values = name_units(frame, unit, ["site", "source"] if unit == "transect" else ["source"])
+        values = name_units(frame, unit)
     codes, names = pd.factorize(values, sort=True)
     names = [f"{name:g}" if isinstance(name, float) else name for name in names]
     if all(isinstance(name, str) for name in names) and not pd.api.types.is_numeric_dtype(values):
@@ -360,12 +360,15 @@ def _parts(samples: Samples, weight: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _clustered(samples: Samples, weight: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sum the parts over the samples of each cluster of each unit: tops, bottoms, and the unit of each."""
+    """Sum the parts over the samples of each cluster of each unit.
+
+    Gives the sums (tops, the last column bottoms), and the unit and the cluster of each, in this order.
+    """
     tops, bottoms = _parts(samples, weight)
     pairs, group = np.unique(np.stack([samples.unit, samples.cluster]), axis=1, return_inverse=True)
     sums = np.zeros((pairs.shape[1], tops.shape[1] + 1))
     np.add.at(sums, group.ravel(), np.column_stack([tops, bottoms]))
-    return sums[:, :-1], sums[:, -1], pairs[0]
+    return sums, *pairs
 
 
 def tail_of(level: float, clusters: int) -> float:
@@ -397,7 +400,8 @@ def _intervals(samples: Samples, weight: str, n: int, level: float, seed: int) -
     """
     if n < 1:
         raise ReefcoreError(f"n={n} draws cannot be made", do="choose n of at least 1")
-    tops, bottoms, unit = _clustered(samples, weight)
+    sums, unit, _ = _clustered(samples, weight)
+    tops, bottoms = sums[:, :-1], sums[:, -1]
     sizes, width = np.bincount(unit, minlength=len(samples.units)), tops.shape[1]
     ends = np.full((2, len(samples.units), width), np.nan)
     starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -434,10 +438,10 @@ def _t(clusters: int, level: float) -> float:
     return float(stdtrit(clusters - 1, (1 + level) / 2))
 
 
-def _table(samples, whole, by, unit, weight, resample, n, level, seed) -> pd.DataFrame:
-    parts = [_rows(samples, by, unit, weight, resample, n, level, seed)]
-    if unit != "all":
-        parts.append(_rows(whole, by, unit, weight, resample, n, level, seed))
+def _table(make, frame, by, unit, period, weight, resample, n, level, seed) -> pd.DataFrame:
+    """Give the rows of every unit, and last those of all images; `make` gives samples of points or of covers."""
+    samples = [make(frame, by, one, resample, period) for one in dict.fromkeys((unit, "all"))]
+    parts = [_rows(some, by, unit, weight, resample, n, level, seed) for some in samples]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -483,19 +487,12 @@ def _rows(samples, by, unit, weight, resample, n, level, seed) -> pd.DataFrame:
     return frame.astype({unit: "str", by: "str", "interval": "str", "count": numbers, "total": numbers})
 
 
-def _difference(samples, first, second, weight, resample, n, level, seed) -> dict:
-    """Compare two units of samples; see `change`."""
+def _difference(samples, clustered, first, second, resample, n, level, seed) -> dict:
+    """Compare two units of samples, of which `clustered` gives the clusters; see `change`."""
     from scipy.special import stdtr
 
-    tops, bottoms = _parts(samples, weight)
-    sides = []
-    for place in (first, second):
-        here = samples.unit == place
-        names, group = np.unique(samples.cluster[here], return_inverse=True)
-        sums = np.zeros((len(names), tops.shape[1] + 1))
-        np.add.at(sums, group, np.column_stack([tops, bottoms])[here])
-        sides.append((names, sums))
-    (one, before), (two, after) = sides
+    sums, unit, cluster = clustered
+    (one, before), (two, after) = ((cluster[unit == place], sums[unit == place]) for place in (first, second))
     shares = [100 * sums.sum(0)[:-1] / sums.sum(0)[-1] for sums in (before, after)]
     difference = shares[1] - shares[0]
     paired = resample == "transect" and len(np.intersect1d(one, two)) > 0

@@ -15,6 +15,7 @@ import pandas as pd
 
 from reefcore.cover import name_units
 from reefcore.errors import ReefcoreError
+from reefcore.taxonomy import HARD_CORAL
 
 STEPS = 60  # sizes at which a curve is given, at most
 
@@ -32,7 +33,7 @@ def _identified(annotations: pd.DataFrame, by: str) -> _Found:
         raise ReefcoreError(f"the points have no column {by!r}", do="map the labels first, or choose another column")
     frame = annotations
     if "functional_group" in frame:
-        frame = frame[frame["functional_group"].eq("Hard coral")]
+        frame = frame[frame["functional_group"].eq(HARD_CORAL)]
     known = frame[by].notna()
     return _Found(frame[known], int((~known).sum()))
 
@@ -131,7 +132,7 @@ def accumulation(
     """
     annotations = annotations.reset_index(drop=True)
     found = _identified(annotations, by)
-    units = name_units(annotations, unit, ["site", "source"] if unit == "transect" else ["source"])
+    units = name_units(annotations, unit)
     total = units.nunique()
     table = pd.DataFrame(columns=["images", "mean", "ci_low", "ci_high"], dtype="float64")
     if len(found.frame):
@@ -207,7 +208,7 @@ def richness(
     rows = []
     for name, part in _groups(annotations, group):
         part = part.reset_index(drop=True)
-        found, images = _identified(part, by), name_units(part, "image", ["source"])
+        found, images = _identified(part, by), name_units(part, "image")
         taxa = found.frame[by].astype("str").array
         number = images.nunique()
         per_image = images[found.frame.index].groupby(taxa).nunique()

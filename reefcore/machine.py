@@ -260,7 +260,7 @@ def classify(
     """
     points = points.drop(columns=[name for name in ("photo",) if name in points])
     table = points.merge(images[[*PHOTO, "photo"]].drop_duplicates(PHOTO), on=PHOTO, how="left")
-    by_machine = (readers.labelled_by(points) == "machine").fillna(False).to_numpy(dtype=bool)
+    by_machine = _by_machine(points)
     lost = {"on photos that are not there": int(table["photo"].isna().sum())}
     there = table["photo"].notna().to_numpy()
     human = table[there & ~by_machine].reset_index(drop=True)
@@ -434,7 +434,12 @@ def facts_of(annotations: pd.DataFrame, columns: list[str] | None = None) -> pd.
 
 def by_people(annotations: pd.DataFrame) -> pd.DataFrame:
     """Keep the points that no machine labelled."""
-    return annotations[(readers.labelled_by(annotations) != "machine").fillna(True).to_numpy(dtype=bool)]
+    return annotations[~_by_machine(annotations)]
+
+
+def _by_machine(annotations: pd.DataFrame) -> np.ndarray:
+    """Tell which points a machine labelled in the file; what nobody is known to have labelled counts as a person's."""
+    return (readers.labelled_by(annotations) == "machine").fillna(False).to_numpy(dtype=bool)
 
 
 def beside(
@@ -488,8 +493,7 @@ def beside(
     columns = [f"{name}{end}" for name in (*sets, "difference") for end in ("", " low", " high")] + ["probability"]
     result = result.reindex(columns=columns).astype("float64").rename_axis(by)
     result["images human"], result["images machine"] = images.get("human", 0), images.get("machine", 0)
-    order = [not str(name).startswith("(") for name in result.index]
-    return result.assign(_=order).sort_values(["_", by], ascending=[False, True]).drop(columns="_").reset_index()
+    return result.loc[sorted(result.index, key=_brackets_last)].reset_index()
 
 
 def corrected_cover(
@@ -541,7 +545,7 @@ def corrected_cover(
         bad = predictions.loc[strange, "y_true"] if strange.any() else machine.loc[answers.isna(), "y_pred"]
         what = f"{len(bad)} answers are of labels that no person gave, such as {bad.iloc[0]}"
         raise ReefcoreError(what, do="give the annotations that the classifier learnt from")
-    every = sorted({*truth, *said, *answers}, key=lambda name: (name.startswith("("), name))
+    every = sorted({*truth, *said, *answers}, key=_brackets_last)
     code, size = {name: i for i, name in enumerate(every)}, len(every)
     cells = _counts(
         truth.map(code) * size + said.map(code), photo_of(predictions["annotation_id"], annotations), size**2
@@ -579,6 +583,11 @@ def corrected_cover(
         high,
     ]
     return pd.DataFrame(dict(zip(names, values, strict=True)))
+
+
+def _brackets_last(category: str) -> tuple[bool, str]:
+    """Give the key that sorts categories as `reefcore.cover` does: those that are no names, in brackets, at the end."""
+    return category.startswith("("), category
 
 
 def _unfolded(confusion: np.ndarray, observed: np.ndarray) -> np.ndarray:
