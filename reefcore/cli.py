@@ -769,13 +769,12 @@ def _site_new(options) -> None:
 
 
 def _site_check(options) -> int:
-    from reefcore import site, workflow
-    from reefcore.workflow import keys
+    from reefcore import site
+    from reefcore.workflow import keys, steps
 
-    found = site.load(options.name)
-    root = keys.root() if found.is_made_up else ""
+    found, root = site.load(options.name), keys.root()  # paths of a site of one's own do not depend on the root
     if found.is_made_up:
-        workflow.open(found).table("images")  # its files are made where they are not there
+        steps.ensure(found, found.folder(root), "raw")  # its files are made where they are not there
     return _site_said(found, site.make(found, root), root, options.json)
 
 

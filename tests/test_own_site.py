@@ -270,6 +270,18 @@ class TestTables:
         with pytest.raises(ReefcoreError, match="labelset"):
             site.make(written(tmp_path, "annotations: bad.csv\n"))
 
+    def test_the_sizes_of_photos_are_read_once_for_all_files(self, tmp_path, monkeypatch):
+        for name in ("a", "b"):
+            csv(tmp_path / f"{name}.csv", [(f"{name}.jpg", 0.5, 0.25, "X")], "Photo,Down,Across,What")
+            photo(tmp_path / "photos" / f"{name}.jpg")
+        columns = "{image: Photo, row: Down, column: Across, label: What, units: fraction}"
+        listed, listing = [], photos.listing
+        monkeypatch.setattr(photos, "listing", lambda folder: listed.append(folder) or listing(folder))
+        text = f"annotations: [a.csv, b.csv]\nphotos: photos\ncolumns: {columns}\n"
+        found = site.make(written(tmp_path, text))["points"]
+        assert found[["row", "column"]].values.tolist() == [[15, 10]] * 2
+        assert len(listed) == 2  # for the sizes, and for the names
+
     def test_swapped_rows_and_columns_are_told_and_exchanged_on_request(self, tmp_path):
         rows = [(f"{n}.jpg", c, r, "X") for n in range(2) for r, c in SQUARE]
         found = site.make(reef(tmp_path, rows))

@@ -11,6 +11,7 @@ import pandas as pd
 
 from reefcore.annotations.sheet import key, load, look
 from reefcore.errors import ReefcoreError
+from reefcore.site.checks import few
 from reefcore.site.settings import FACTS
 
 #: How columns are spelt, without regard to case, blanks and signs; what is written in brackets counts.
@@ -134,7 +135,7 @@ def dates(texts: pd.Series, written: str = "") -> tuple[pd.Series, list[tuple[st
         why = "the column has both day/month and month/day" if order == "mixed" else "no date of the column settles it"
         text = f"dates such as {left[0]} can be day/month or month/day ({why}) and are left empty; say which"
         do = " in site.yaml: date_format: '%d/%m/%Y' or '%m/%d/%Y'"
-        said.append(("warning", text + do, how_many(left), "; ".join(left[:5])))
+        said.append(("warning", text + do, how_many(left), few(left)))
     elif order in ("dmy", "mdy") and not written:
         ambiguous = [t for t in distinct if (p := _parts(t)) and p[0] != p[1] and max(p[:2]) <= 12]
         if ambiguous:
@@ -142,13 +143,13 @@ def dates(texts: pd.Series, written: str = "") -> tuple[pd.Series, list[tuple[st
             way = "day/month/year" if order == "dmy" else "month/day/year"
             text = f"dates are read as {way}, as {sure} can only be; date_format in site.yaml changes that"
             same = {YEAR_LAST.fullmatch(one)[2] for one in [sure, *ambiguous]}  # 06-01-16 beside 5/25/2016
-            said.append(("note" if len(same) == 1 else "warning", text, how_many(ambiguous), "; ".join(ambiguous[:5])))
+            said.append(("note" if len(same) == 1 else "warning", text, how_many(ambiguous), few(ambiguous)))
     if bad:
         hint = f"as {written}" if written else "as a day; write them as 2016-05-25, or say how in date_format"
         if SERIAL.fullmatch(bad[0]) and not written:
             day = pd.Timestamp("1899-12-30") + pd.Timedelta(days=int(bad[0]))
             hint = f"as a day; if they are Excel's numbers of days ({day:%Y-%m-%d}), format the column as dates there"
-        said.append(("warning", f"dates such as {bad[0]!r} cannot be read {hint}", how_many(bad), "; ".join(bad[:5])))
+        said.append(("warning", f"dates such as {bad[0]!r} cannot be read {hint}", how_many(bad), few(bad)))
     return texts.map(found).astype("datetime64[us]"), said
 
 
@@ -212,7 +213,7 @@ def numbers(texts: pd.Series, name: str) -> tuple[pd.Series, list[tuple[str, str
         return texts.map(found).astype("float64"), []
     do = "write metres as a plain number" if name == "depth" else "write decimal degrees, such as -18.2871"
     said = f"{name} such as {bad[0]!r} is not a number and is left empty; {do}"
-    return texts.map(found).astype("float64"), [("warning", said, int(texts.isin(bad).sum()), "; ".join(bad[:5]))]
+    return texts.map(found).astype("float64"), [("warning", said, int(texts.isin(bad).sum()), few(bad))]
 
 
 def from_names(names: pd.Series, pattern: str) -> pd.DataFrame:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -79,11 +81,10 @@ def make(site: Site, root: str | Path = "", workers: int = 2) -> dict[str, pd.Da
     units, which = which[n:], which[:n]
     if site.from_name:
         facts["name"] = metadata.from_names(table["image"], site.from_name)
-        if lost := int(facts["name"].isna().all(axis=1).sum()):
-            few = "; ".join(table["image"][facts["name"].isna().all(axis=1)].head(5))
-            said.append(
-                ("names", "warning", f"from_name does not fit the names of {checks.say(lost, 'image')}", lost, few)
-            )
+        lost = table["image"][facts["name"].isna().all(axis=1)]
+        if len(lost):
+            text = f"from_name does not fit the names of {checks.say(len(lost), 'image')}"
+            said.append(("names", "warning", text, len(lost), checks.few(lost)))
     hints = {name: facts["export"][name] for name in ("survey", "site", "transect") if name in facts["export"]}
     wanted = table[["source", "image", "file"]].assign(**hints)
     matched = photos.match(wanted if folder else wanted[:0], listed, folder)
@@ -127,6 +128,7 @@ def _files(site: Site, root, said: list, problems: list) -> tuple[pd.DataFrame, 
     found, covers, left_out, refused, seen = [], [], [], [], set()
     paths = [site.at(one["file"], root) for one in site.annotations]
     shown = [_name(path, site, root) for path in paths]
+    sizes = functools.cache(lambda: _sizes(site.at(site.photos, root)))  # headers are read where asked for, and once
     for one, path, name in zip(site.annotations, paths, shown, strict=True):
         if shown.count(name) > 1:  # 2016/annotations.csv and 2017/annotations.csv
             name = f"{path.parent.name}/{name}"
@@ -139,7 +141,7 @@ def _files(site: Site, root, said: list, problems: list) -> tuple[pd.DataFrame, 
         if site.privacy.get("names"):
             options["names"] = True
         try:
-            frame = _read(path, options, site, root)
+            frame = _read(path, options, sizes if site.photos else None)
         except ReefcoreError as error:
             refused.append(error)
             what = "; ".join(filter(None, [error.what.rstrip("."), error.do]))
@@ -173,7 +175,7 @@ def _files(site: Site, root, said: list, problems: list) -> tuple[pd.DataFrame, 
     return every, pd.concat(covers, ignore_index=True) if covers else empty(COVERS), left_out
 
 
-def _read(path: Path, options: dict, site: Site, root) -> pd.DataFrame:
+def _read(path: Path, options: dict, sizes: Callable[[], pd.DataFrame] | None) -> pd.DataFrame:
     """Read one file of points, or of covers; a format that needs the size of the photos gets it from these."""
     form = next((form for form in annotations.FORMATS if form.name == options.get("format")), None)
     if not {"format", "columns"} & set(options):
@@ -182,8 +184,8 @@ def _read(path: Path, options: dict, site: Site, root) -> pd.DataFrame:
     if getattr(form, "covers", False):
         return annotations.read_covers(path, **{k: v for k, v in options.items() if k in ("source", "names", "format")})
     needs = getattr(form, "name", "").startswith("squidle") or "columns" in options
-    if needs and site.photos and "size" not in options:
-        options = options | {"sizes": _sizes(site.at(site.photos, root))}
+    if needs and sizes and "size" not in options:
+        options = options | {"sizes": sizes()}
     return annotations.read(path, **options)
 
 
@@ -285,7 +287,7 @@ def _with_metadata(site: Site, table, facts: dict, extra: dict, said: list) -> t
         if twice.any():
             some = frame.loc[twice, "image"].unique()
             text = f"{name}: {checks.say(len(some), 'image')} with several rows that differ; the first of each is taken"
-            said.append(("metadata", "warning", text, len(some), "; ".join(some[:5])))
+            said.append(("metadata", "warning", text, len(some), checks.few(some)))
         if "photographer" in frame and not site.privacy.get("names"):
             frame["photographer"] = each(frame["photographer"].fillna(""), pseudonym).replace("", pd.NA)
         every = frame.drop_duplicates("image").reset_index(drop=True)
@@ -346,7 +348,7 @@ def _by_image(site: Site, table, facts: dict, every, name: str, said: list) -> t
         said.append(("metadata", "ok", text, 0, ""))
     if len(lone):
         text = f"{checks.say(len(lone), 'row')} of the {name} of images without points or photo"
-        said.append(("metadata", "note", text, len(lone), "; ".join(every["image"][lone].head(5))))
+        said.append(("metadata", "note", text, len(lone), checks.few(every["image"][lone])))
         source = table["source"].iloc[0] if table["source"].nunique() == 1 else site.name
         more = pd.DataFrame({"source": source, "image": every["image"][lone], "points": 0, "labelled": 0})
         table = pd.concat([table, more], ignore_index=True)
@@ -432,7 +434,7 @@ def _places(table: pd.DataFrame, site: Site, root, said: list) -> pd.DataFrame:
     given = table["latitude"].notna() | table["longitude"].notna()
     for problem, rows in table[given & good["problem"].ne("")].groupby(good["problem"]):
         text = f"the position of {checks.say(len(rows), 'image')} is left empty: {problem}"
-        said.append(("positions", "warning", text, len(rows), "; ".join(rows["image"].head(5))))
+        said.append(("positions", "warning", text, len(rows), checks.few(rows["image"])))
     table = table.assign(latitude=good["latitude"], longitude=good["longitude"])
     table[geography.REGION] = pd.DataFrame(pd.NA, index=table.index, columns=geography.REGION, dtype="str")
     if table["latitude"].notna().any():

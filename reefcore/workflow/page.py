@@ -121,16 +121,14 @@ def section(name: str, notebook, chapters: list[str], notice: str = "", folder: 
         if cell.cell_type == "markdown" and (source := FOR_EDITORS.split(cell.source)[0].strip()):
             tokens = markdown.parse(source)
             for number, token in enumerate(tokens):
-                if token.type == "heading_open":
-                    text = re.sub(r"[*_`]|\]\([^)]*\)|\[", "", tokens[number + 1].content)
-                    if token.tag == "h1":
-                        made.title, tokens[number : number + 3] = text, []
-                        break
+                if token.type == "heading_open" and token.tag == "h1":
+                    made.title, tokens[number : number + 3] = _words(tokens[number + 1].content), []
+                    break
             for number, token in enumerate(tokens):
                 if token.type in ("heading_open", "heading_close"):
                     token.tag = f"h{min(max(int(token.tag[1]) + 1, 3), 6)}"
                 if token.type == "heading_open":
-                    text = re.sub(r"[*_`]|\]\([^)]*\)|\[", "", tokens[number + 1].content)
+                    text = _words(tokens[number + 1].content)
                     anchor = f"{len(made.parts) + 1}-{re.sub(r'[^a-z0-9]+', '-', text.lower()).strip('-')}"
                     token.attrSet("id", anchor)
                     made.parts.append((f"{name}-{anchor}", text))
@@ -150,6 +148,11 @@ def section(name: str, notebook, chapters: list[str], notice: str = "", folder: 
     cleaner.close()
     made.body, made.files = "".join(cleaner.out), cleaner.files
     return made
+
+
+def _words(heading: str) -> str:
+    """Take the marks of Markdown out of a heading."""
+    return re.sub(r"[*_`]|\]\([^)]*\)|\[", "", heading)
 
 
 def _shown(output, title: str) -> str:

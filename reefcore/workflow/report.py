@@ -94,7 +94,8 @@ def make(
     needed |= {(project.profile, project.folder, name): None for name in steps.plan(project.profile)}
     broken = {}
     for one, folder, name in needed:
-        say(f"making {name}") if not steps.is_fresh(one, folder, name) else None
+        if not steps.is_fresh(one, folder, name):
+            say(f"making {name}")
         try:
             steps.ensure(one, folder, name, cores)
         except Exception as error:  # what a library lets through is said too, and the other chapters are made
