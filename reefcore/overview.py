@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from reefcore import annotations, benthos, cover, published
+from reefcore import annotations, benthos, comparison, cover
 from reefcore.annotations.points import counted
 from reefcore.errors import ReefcoreError
 
@@ -92,16 +92,15 @@ def completeness(images: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         ``what``, ``images``, ``of``, ``share`` (fraction; NaN of none), ``missing`` (up to three images without it).
     """
-    counted = images["points"] > 0
-    usual = int(images.loc[counted, "points"].mode().max()) if counted.any() else 0
+    pointed = images["points"] > 0
+    usual = int(images.loc[pointed, "points"].mode().max()) if pointed.any() else 0
     known = {
         "a photo that was found": images["photo"].notna(),
-        "points": counted,
+        "points": pointed,
         f"all of its points (here {usual:,})": images["points"].ge(max(usual, 1)),
-        "all points labelled by people": counted & images["labelled"].ge(images["points"]),
+        "all points labelled by people": pointed & images["labelled"].ge(images["points"]),
         "a position": images["latitude"].notna() & images["longitude"].notna(),
-        **{text: _known(images[name]) for name, text in (("date", "a date"), ("site", "a site"))},
-        **{f"a {name}": _known(images[name]) for name in ("transect", "depth", "camera")},
+        **{f"a {name}": _known(images[name]) for name in ("date", "site", "transect", "depth", "camera")},
     }
     rows = []
     for what, there in known.items():
@@ -230,11 +229,9 @@ def changes(points: pd.DataFrame, by: str, unit: str, period: str, **settings) -
     known = points[_known(points[period]) & _known(points[unit])]
     names, parts = sorted(known[period].unique()), []
     for pair in [*pairwise(names), *([(names[0], names[-1])] if len(names) > 2 else [])]:
-        rows = known[known[period].isin(pair)]
-        seen = rows.groupby(unit)[period].nunique()
-        rows = rows[rows[unit].isin(seen.index[seen == 2])]
+        rows = revisited(known[known[period].isin(pair)], unit, period)
         if len(rows):
-            parts.append(cover.change(rows, by, period, **settings).assign(places=int((seen == 2).sum())))
+            parts.append(cover.change(rows, by, period, **settings).assign(places=rows[unit].nunique()))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
@@ -266,15 +263,13 @@ def water(covariates: pd.DataFrame) -> pd.DataFrame:
         ``quantity``, ``here``, ``published``, ``difference``: colours as fractions of 255, resolution in megapixels.
         The published means are of patches around points, the ones here of whole photos.
     """
-    rows = []
+    rows = {}
     for channel in ("red", "green", "blue"):
-        rows.append((f"mean {channel}", covariates[channel].mean() / 255, f"normalisation/mean/{channel}"))
+        rows[f"mean {channel}"] = f"normalisation/mean/{channel}", covariates[channel].mean() / 255
     for text, name in (("smallest", "min"), ("median", "median"), ("largest", "max")):
         size = getattr(covariates["megapixels"], name)()
-        rows.append((f"{text} photo (megapixels)", size, f"dataset/megapixels_{name}"))
-    table = pd.DataFrame(rows, columns=["quantity", "here", "published"])
-    table["published"] = [published.value(place) for place in table["published"]]
-    return table.assign(difference=table["here"] - table["published"])
+        rows[f"{text} photo (megapixels)"] = f"dataset/megapixels_{name}", size
+    return comparison.with_paper(rows)[["quantity", "here", "published", "difference"]]
 
 
 def nearby(sources: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:

@@ -238,6 +238,18 @@ def test_two_builds_at_once_are_refused_and_a_stale_lock_of_snakemake_is_not(sur
     assert made(survey.reefcore("run", "alone")) == {"30_alone"}
 
 
+def test_files_are_meant_from_the_folder_where_the_command_is_typed(survey):
+    hers = survey.folder.parent / "hers"
+    shutil.copytree(survey.folder / "notebooks", hers)
+    (hers / "mine.yaml").write_text(PROFILE)
+    (survey.folder / "survey.yaml").unlink()
+    command = survey.command("run", "30_alone.ipynb", "--profile", "mine.yaml", "--output", "out")
+    for jobs in ({"30_alone"}, set()):
+        environment = os.environ | {keys.ROOT: str(survey.folder)}
+        assert made(subprocess.run(command, cwd=hers, env=environment, capture_output=True, text=True)) == jobs
+    assert (hers / "out" / "30_alone.ipynb").exists() and not (survey.folder / "out").exists()
+
+
 def test_plain_snakemake_does_the_same(survey, reefcore):
     command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "chapters=quality", "seed=3"]
     subprocess.run(command, cwd=survey.folder, check=True, capture_output=True)

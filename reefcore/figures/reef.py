@@ -219,7 +219,7 @@ def stacked(table: pd.DataFrame, by: str, unit: str, most: int = 9) -> Figure:
     known = [name for name in LOOKS if name in wide]
     order = known + [name for name in ranked if name not in LOOKS]
     if len(order) > max(most, len(known)):
-        kept = (known + [name for name in ranked if name not in LOOKS])[: max(most, len(known))]
+        kept = order[: max(most, len(known))]
         wide = wide[kept].assign(**{REST: wide.drop(columns=kept).sum(axis=1)})
         order = [*kept, REST]
     images = table.drop_duplicates(unit).set_index(unit)["images"]

@@ -158,12 +158,11 @@ def _export(plan: pd.DataFrame, points: pd.DataFrame, seed: int) -> pd.DataFrame
     frame = points.merge(plan[plan["transect"] != f"T{TRANSECTS + 1}"], on="image")
     robot = ((frame["survey"] == "2024") & (frame["number"] == PHOTOS)).to_numpy()
     second = (frame["transect"] == "T2").to_numpy()
-    kinds = np.array(list(LABELS))
+    which, spelt = pd.Series(range(len(LABELS)), list(LABELS)), np.array(list(LABELS.values()))
     coral = frame["taxon"].str.partition(" (")[0].isin(CORALS)  # who errs takes a coral for a coral
     alike = np.where(coral, rng.choice(list(CORALS), len(frame)), rng.choice(list(GROUND), len(frame)))
     said = np.where(rng.random(len(frame)) < np.where(robot, 0.25, 0.03), alike, frame["taxon"])
-    which = pd.Series(kinds).reset_index().set_index(0)["index"]
-    written = np.array(list(LABELS.values()))[which[said], np.where(second & ~robot, 1, 0)]
+    written = spelt[which[said], np.where(second & ~robot, 1, 0)]
     site = frame["site"].map(SITES)
     out = pd.DataFrame("", index=frame.index, columns=HEADER)
     out["Name"], out["Site"], out["Transect"] = frame["image"], frame["site"], frame["transect"]
@@ -174,10 +173,10 @@ def _export(plan: pd.DataFrame, points: pd.DataFrame, seed: int) -> pd.DataFrame
     out["Row"], out["Column"], out["Label"] = frame["row"].astype(str), frame["column"].astype(str), written
     out["Annotator"] = np.where(robot, "robot", np.where(second, "Observer Two", "Observer One"))
     out["Date annotated"] = (frame["survey"].astype(int) % 100).map("20{:02d}-05-02 09:30:00+00:00".format)
-    first = np.array(list(LABELS.values()))[which[np.where(robot, said, frame["taxon"])], 0]
+    first = spelt[which[np.where(robot, said, frame["taxon"])], 0]
     sure = rng.integers(45, 97, len(frame))
     out["Machine suggestion 1"], out["Machine confidence 1"] = first, sure.astype(str)
-    other = np.array(list(LABELS.values()))[which[alike], 0]
+    other = spelt[which[alike], 0]
     out["Machine suggestion 2"], out["Machine confidence 2"] = other, ((100 - sure) // 2).astype(str)
     out.loc[41, "Label"] = ""  # a point that nobody got round to
     out.loc[77, "Row"] = str(HEIGHT + 35)  # a point below its photo

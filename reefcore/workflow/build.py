@@ -460,6 +460,8 @@ def run(names: list[str], given: dict, output: str | Path | None = None, cores: 
         from snakemake.cli import main as snakemake
     except ImportError:
         raise ReefcoreError("Snakemake is not installed", do="pip install 'reefcore[book]'") from None
+    names, output = [_meant(name) for name in names], Path(output).absolute() if output else None
+    given = {name: _meant(value, name == "profile") for name, value in given.items()}
     handle = lock()  # held by this process from here on, for the Snakefile too
     try:
         planned = jobs(names, given, output)
@@ -475,6 +477,14 @@ def run(names: list[str], given: dict, output: str | Path | None = None, cores: 
         return True
     finally:
         keys.release(handle)
+
+
+def _meant(value, profile: bool = False):
+    """Name a file, or a site in the place of a profile, so that it is found from the root, where Snakemake works."""
+    if not isinstance(value, str) or Path.cwd() == keys.root():
+        return value
+    path = site.path if profile and (site := sites.load(value)) and not site.is_made_up else Path(value)
+    return str(path.absolute()) if path.suffix in (".yaml", ".yml", ".ipynb") and path.is_file() else value
 
 
 def _snakefile() -> Path:
