@@ -14,7 +14,7 @@ from reefcore import covariates, explorer, geography
 from reefcore.figures.maps import LATITUDES
 from reefcore.figures.style import BLUE, GREY, Shown, canvas
 
-COARSE = 0.4  # degrees: what is left of a coastline on a map as wide as a page
+COARSE = 0.25  # degrees: what is left of a coastline on a map as wide as a page
 OFF = (
     "In the rendered book, with JavaScript switched on, places and taxa are chosen here. The pictures and tables below "
     "show everything there is to choose from."
@@ -34,7 +34,7 @@ def _coasts() -> list[list[list[int]]]:
     land = geography.recentre(geography.land().simplify(COARSE), geography.CENTRE, *LATITUDES)
     rings = []
     for shape in land.explode(ignore_index=True):
-        if shape.geom_type == "Polygon" and shape.area > COARSE:
+        if shape.geom_type == "Polygon":
             x, y = geography.equal_earth(*np.array(shape.exterior.coords).T)
             ring = np.rint(np.column_stack([x, y]) / 1000).astype(int)
             rings.append(ring[np.r_[True, np.any(np.diff(ring, axis=0), axis=1)]].tolist())

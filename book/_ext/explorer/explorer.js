@@ -75,6 +75,7 @@
       : { value: null, text: nothing };
   const count = (value) => ({ value, text: number(value) });
 
+  const words = ["source", "ecoregion", "taxon", "family", "taken for"];
   function list(name, columns, choose) {
     const region = make("div", { className: "explorer-table", role: "region", tabIndex: 0 });
     region.setAttribute("aria-label", name);
@@ -83,20 +84,20 @@
     let rows = [], pressed = null;
     columns.forEach((column, i) => {
       const button = make("button", { type: "button", title: "Sort by this column" }, column);
-      head.append(make("th", { scope: "col", className: i ? "number" : "" }, button));
+      head.append(make("th", { scope: "col", className: words.includes(column) ? "" : "number" }, button));
       button.addEventListener("click", () => {
-        sort.down = sort.column === i ? !sort.down : i > 0;
+        sort.down = sort.column === i ? !sort.down : !words.includes(column);
         sort.column = i;
         draw();
       });
     });
     const cell = (content, i) => {
-      const td = make(i ? "td" : "th", i ? { className: content.words ? "" : "number" } : { scope: "row" });
+      const td = make(i ? "td" : "th", i ? { className: words.includes(columns[i]) ? "" : "number" } : { scope: "row" });
       if (content.colour) td.append(make("span", { className: "swatch", style: `background: ${content.colour}` }));
       if (content.choice) {
         const button = make("button", { type: "button" }, content.text);
         button.setAttribute("aria-pressed", String(content.text === pressed));
-        button.addEventListener("click", () => choose(content.text === pressed ? "" : content.text));
+        button.addEventListener("click", () => choose(content.text));
         td.append(button);
       } else td.append(content.text);
       if (content.note) td.append(" ", make("small", {}, content.note));
@@ -148,19 +149,19 @@
     const config = { background: null, view: { stroke: null }, font: style.fontFamily, axis, legend, aria: false };
     return { ink, config: { ...config, axis: { ...axis, titleFontWeight: "normal" } } };
   }
-  const SHARE = { type: "quantitative", scale: { domain: [0, 1], scheme: "viridis" }, legend: { format: ".0%" } };
+  const SHARE = { type: "quantitative", scale: { domain: [0, 1], scheme: "viridis" }, legend: { format: ".0%", values: [0, 0.5, 1] } };
 
-  function mapSpec(data, colour, width, height, { ink, config }) {
-    const outline = { type: "MultiPolygon", coordinates: data.land.map((ring) => [ring]) };
+  function mapSpec(land, colour, width, height, view, { ink, config }) {
+    const outline = { type: "MultiPolygon", coordinates: land.map((ring) => [ring]) };
     const fill = colour === "photo" ? { field: "photo", type: "nominal", scale: null }
       : colour === "points" ? { field: "points", type: "quantitative", scale: { type: "log", scheme: "viridis" }, legend: { format: ",", tickCount: 4 } }
         : { ...SHARE, field: colour };
     const base = { longitude: { field: "x", type: "quantitative" }, latitude: { field: "y", type: "quantitative" } };
-    const size = { field: "points", type: "quantitative", scale: { type: "sqrt", range: [30, 400] }, legend: null };
+    const size = { field: "area", type: "quantitative", scale: { type: "sqrt", range: [30, 400] }, legend: null };
     const mark = { type: "circle", stroke: ink, strokeWidth: 0.7, opacity: 0.9, tooltip: { expr: "datum.tip" }, cursor: "pointer" };
     return {
-      width, height, config, padding: 2, autosize: { type: "pad" },
-      params: [{ name: "k", value: 1 }, { name: "dx", value: 0 }, { name: "dy", value: 0 }],
+      width, height, config, padding: 2, view: { stroke: ink, strokeOpacity: 0.3 },
+      params: Object.entries(view).map(([name, value]) => ({ name, value })),
       projection: { type: "identity", reflectY: true, scale: { expr: "k" }, translate: { expr: "[dx, dy]" } },
       layer: [
         { data: { values: [{ type: "Feature", geometry: outline }] }, mark: { type: "geoshape", fill: ink, fillOpacity: 0.16, clip: true } },
@@ -194,7 +195,7 @@
     const inside = at.filter(([, , yes]) => yes);
     const use = inside.length && inside.length < at.length ? inside : at;
     const box = [0, 1].map((k) => [Math.min(...use.map((p) => p[k])), Math.max(...use.map((p) => p[k]))]);
-    const [w, h] = box.map(([low, high]) => Math.max(high - low, 2500) * 1.15); // never nearer than a sea
+    const [w, h] = box.map(([low, high]) => Math.max(high - low, 4000) * 1.15); // never nearer than a sea
     const k = Math.min(width / w, height / h);
     const [cx, cy] = box.map(([low, high]) => (low + high) / 2);
     return { k, dx: width / 2 - k * cx, dy: height / 2 + k * cy };
@@ -233,9 +234,9 @@
     };
     const map = chart(""), spread = chart("");
     const lists = {
-      sources: list("sources", ["source", "ecoregion", "photos", "points", "taxa", "review agreement", "model recall", "mean colour of photos (RGB)"], (source) => go({ source })),
-      taxa: list("taxa", ["taxon", "family", "points", "sources", "review agreement", "model recall"], (taxon) => go({ taxon })),
-      confusions: list("confusions", ["taxon", "taken for", "points", "share of its tested points"], (taxon) => go({ taxon })),
+      sources: list("sources", ["source", "ecoregion", "photos", "points", "taxa", "review agreement", "model recall", "mean colour of photos (RGB)"], (name) => toggle("source", name)),
+      taxa: list("taxa", ["taxon", "family", "points", "sources", "review agreement", "model recall"], (name) => toggle("taxon", name)),
+      confusions: list("confusions", ["taxon", "taken for", "points", "share of its tested points"], (name) => toggle("taxon", name)),
     };
     const part = (text, ...nodes) => make("section", {}, make("h3", {}, text), ...nodes);
     app.querySelector(".explorer-off").hidden = true;
@@ -286,7 +287,7 @@
       lists.sources.update(chosen.map((i) => {
         const sums = found.bySource[i];
         return [
-          { text: sources.source[i], choice: true }, { text: sources.ecoregion[i], words: true }, count(sums.photos), count(sums.points),
+          { text: sources.source[i], choice: true }, { text: sources.ecoregion[i] }, count(sums.photos), count(sums.points),
           count(sums.members), share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested),
           rgb(i) ? { text: rgb(i).join(", "), colour: swatch(i) } : { text: "not measured", value: null },
         ];
@@ -295,64 +296,66 @@
       lists.taxa.update(shown.map((i) => {
         const sums = found.byTaxon[i];
         return [
-          { text: taxa.taxon[i], choice: true }, { text: taxa.family[i] || "–", words: true }, count(sums.points), count(sums.members),
+          { text: taxa.taxon[i], choice: true }, { text: taxa.family[i] || "–" }, count(sums.points), count(sums.members),
           share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested),
         ];
       }), `${many(shown.length, "taxon", "taxa")} of the chosen places, the most points first.`, state.taxon);
       const wrong = found.confusions;
       lists.confusions.update(wrong.slice(0, ROWS).map(({ truth, answer, points, of: whole }) => [
-        { text: taxa.taxon[truth], choice: true }, { text: taxa.taxon[answer], words: true }, count(points), { value: points / whole, text: percent(points / whole), note: `of ${number(whole)}` },
+        { text: taxa.taxon[truth], choice: true }, { text: taxa.taxon[answer] }, count(points), { value: points / whole, text: percent(points / whole), note: `of ${number(whole)}` },
       ]), wrong.length ? `The ${Math.min(ROWS, wrong.length)} most frequent of ${wrong.length} confusions${of && ` that have to do with ${taxa.taxon[found.taxon]}`}.`
         : run ? "No confusion: nothing here was tested, or every answer is right." : "No model was run here.", state.taxon);
     }
 
     // Charts are drawn anew where their form changes, and given other data where only the choice does.
-    const views = {};
-    let drawn = "";
+    let views = null, drawn = "";
     async function charts(found) {
-      const dark = document.documentElement.dataset.theme, style = look(app);
-      const [width, side] = [map.drawing, spread.drawing].map((node) => Math.max(200, node.clientWidth - 12));
-      const height = Math.max(150, Math.round(0.36 * width)), form = [dark, style.ink, width, side, state.colour].join();
-      if (form !== drawn) {
-        drawn = form;
-        const settings = { actions: false, renderer: "svg" };
-        const [one, two] = await Promise.all([
-          window.vegaEmbed(map.drawing, mapSpec(data, state.colour, width, height, style), settings),
-          window.vegaEmbed(spread.drawing, spreadSpec(Math.max(150, side - 45), Math.max(170, Math.round(0.45 * side)), style), settings),
-        ]);
-        Object.assign(views, { map: one.view, spread: two.view });
-        one.view.addEventListener("click", (_, item) => item?.datum?.source && go({ source: item.datum.source === state.source ? "" : item.datum.source }));
-        two.view.addEventListener("click", (_, item) => item?.datum?.taxon && go({ taxon: item.datum.taxon === state.taxon ? "" : item.datum.taxon }));
-        for (const drawing of [map.drawing, spread.drawing]) drawing.querySelector("svg").setAttribute("aria-hidden", "true");
+      const style = look(app), [width, side] = [map.drawing, spread.drawing].map((node) => Math.max(200, node.clientWidth - 12));
+      const height = Math.max(150, Math.round(0.3 * width)), drawing = marks(found), view = frame(sources, found.chosen, width, height);
+      const form = [style.ink, width, side, state.colour].join();
+      if (form === drawn && views) {
+        for (const [name, value] of Object.entries(view)) views[0].signal(name, value);
+        views[0].data("rest", drawing.rest).data("chosen", drawing.chosen).run();
+        views[1].data("taxa", drawing.taxa).run();
+        return;
       }
-      fill(found, width, height);
+      drawn = form;
+      views = null;
+      const settings = { actions: false, renderer: "svg", logLevel: 1 };
+      const embedded = await Promise.all([
+        [map, mapSpec(data.land, state.colour, width, height, view, style)],
+        [spread, spreadSpec(Math.max(150, side - 45), Math.max(170, Math.round(0.45 * side)), style)],
+      ].map(([one, spec]) => window.vegaEmbed(one.drawing, { ...spec, datasets: drawing }, settings)));
+      if (form !== drawn) return; // another one has begun meanwhile
+      views = embedded.map((one) => one.view);
+      ["source", "taxon"].forEach((name, i) => views[i].addEventListener("click", (_, item) => toggle(name, item?.datum?.[name])));
+      for (const one of [map, spread]) one.drawing.querySelector("svg").setAttribute("aria-hidden", "true");
+      charts(summarise(data, state)); // what was chosen meanwhile
     }
-    function fill(found, width, height) {
-      const nearly = (part, whole) => (whole ? part / whole : null);
-      const marks = sources.source.map((source, i) => {
-        const sums = found.bySource[i], recall = nearly(sums.right, sums.tested), agreement = nearly(sums.correct, sums.reviewed);
+    function marks(found) {
+      const ratio = (part, whole) => (whole ? part / whole : null);
+      const all = sources.source.map((source, i) => {
+        const sums = found.bySource[i], recall = ratio(sums.right, sums.tested), agreement = ratio(sums.correct, sums.reviewed);
         const says = [source, sources.ecoregion[i], many(sums.points, "point"), agreement === null ? nobody : `agreement ${percent(agreement)}`, recall === null ? untested : `recall ${percent(recall)}`];
-        return { source, x: sources.x[i], y: sources.y[i], points: sums.points || 1, agreement, recall, photo: swatch(i), tip: says.join(" · ") };
+        return { source, x: sources.x[i], y: sources.y[i], points: sums.points || 1, area: sums.points, agreement, recall, photo: swatch(i), tip: says.join(" · ") };
       });
-      const placed = (flag) => marks.filter((mark, i) => mark.x !== null && found.chosen[i] === flag);
-      const replace = (rows) => window.vega.changeset().remove(() => true).insert(rows);
-      const view = frame(sources, found.chosen, width, height);
-      for (const [name, value] of Object.entries(view)) views.map.signal(name, value);
-      views.map.change("rest", replace(placed(false))).change("chosen", replace(placed(true))).run();
+      const [rest, chosen] = [false, true].map((flag) => all.filter((mark, i) => mark.x !== null && found.chosen[i] === flag));
       const known = found.byTaxon.map((sums, i) => ({ sums, i })).filter(({ sums }) => sums.reviewed && sums.tested);
-      const most = new Set([...known].sort((a, b) => b.sums.points - a.sums.points).slice(0, 3).map(({ i }) => i));
-      views.spread.change("taxa", replace(known.map(({ sums, i }) => {
-        const [agreement, recall] = [sums.correct / sums.reviewed, sums.right / sums.tested];
+      const best = new Set([...known].sort((a, b) => b.sums.right / b.sums.tested - a.sums.right / a.sums.tested).slice(0, 3).map(({ i }) => i));
+      const points = known.map(({ sums, i }) => {
+        const [agreement, recall] = [sums.correct / sums.reviewed, sums.right / sums.tested], taxon = taxa.taxon[i];
         const [[aLow, aHigh], [rLow, rHigh]] = [wilson(sums.correct, sums.reviewed), wilson(sums.right, sums.tested)];
-        const on = found.taxon < 0 || found.taxon === i, taxon = taxa.taxon[i];
+        const on = found.taxon < 0 || found.taxon === i, name = (found.taxon < 0 ? best.has(i) : on) ? taxon : "";
         const tip = `${taxon} · ${many(sums.points, "point")} · agreement ${percent(agreement)} of ${sums.reviewed} · recall ${percent(recall)} of ${sums.tested}`;
-        return { taxon, name: (found.taxon < 0 ? most.has(i) : on) ? taxon : "", on, agreement, recall, aLow, aHigh, rLow, rHigh, points: sums.points, tip };
-      }))).run();
-      const there = placed(true).length, n = found.chosen.filter(Boolean).length;
-      map.said.textContent = `Sources: ${there} of ${n} chosen ones drawn${there < n ? ", the others have no position" : ""}; the area of a circle grows with its points. Choose one by a click, or in the list below.`;
-      map.drawing.setAttribute("aria-label", `Map with ${there} chosen sources, coloured by ${COLOURS[state.colour]}. The list of sources says the same.`);
-      spread.said.textContent = `Taxa of the chosen places: ${known.length} that were reviewed and tested, with 95 % intervals; the area grows with points.`;
-      spread.drawing.setAttribute("aria-label", `Chart of ${known.length} taxa by review agreement and model recall. The list of taxa says the same.`);
+        return { taxon, name, on, agreement, recall, aLow, aHigh, rLow, rHigh, points: sums.points, tip };
+      });
+      const n = found.chosen.filter(Boolean).length, lost = chosen.length < n ? `; ${many(n - chosen.length, "source")} without a position` : "";
+      map.said.textContent = `Map: ${many(chosen.length, "chosen source")}${lost}. The area of a circle grows with its points; empty circles are not chosen. A click on one chooses it.`;
+      map.drawing.setAttribute("aria-label", `Map of ${many(chosen.length, "chosen source")}, coloured by ${COLOURS[state.colour]}. The list of sources says the same.`);
+      spread.said.textContent = points.length ? `Chart: ${many(points.length, "taxon", "taxa")} of the chosen places, those that were reviewed and tested, with 95 % intervals. The area grows with points. A click on one chooses it.`
+        : "Chart: no taxon of the chosen places was both reviewed and tested.";
+      spread.drawing.setAttribute("aria-label", `Review agreement and model recall of ${many(points.length, "taxon", "taxa")}. The list of taxa says the same.`);
+      return { rest, chosen, taxa: points };
     }
 
     // The choice stands in the address, so that it can be sent to somebody.
@@ -380,6 +383,7 @@
       }
       show();
     }
+    const toggle = (name, value) => value && go({ [name]: value === state[name] ? "" : value });
     function show() {
       const found = summarise(data, state);
       choices(found);
