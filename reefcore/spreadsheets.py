@@ -27,7 +27,7 @@ def inert(table: pd.DataFrame, returns: bool = False) -> pd.DataFrame:
 
     table = table.copy(deep=False)
     for place, kind in enumerate(table.dtypes):
-        if kind == object or isinstance(kind, pd.StringDtype | pd.CategoricalDtype):
+        if pd.api.types.is_object_dtype(kind) or isinstance(kind, pd.StringDtype | pd.CategoricalDtype):
             table.isetitem(place, table.iloc[:, place].map(safe))
     return table.set_axis([safe(name) for name in table], axis=1)
 
