@@ -17,10 +17,11 @@ from pybtex.database import parse_string
 from pybtex.plugin import register_plugin
 from pybtex.style.formatting.plain import Style
 from pybtex.style.labels import BaseLabelStyle
-from pybtex.style.template import join, node, sentence
+from pybtex.style.template import FieldIsMissing, node, sentence
 from sphinxcontrib.bibtex.plugin import register_plugin as register_referencing
 from sphinxcontrib.bibtex.style.referencing import BracketStyle, PersonStyle
 from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferenceStyle
+from sphinxcontrib.bibtex.style.template import join
 
 OTHERS = "others"  # the last author of an entry of which BibTeX names only some
 REEFNET, SUBSTRATE = "reefnet2025", "raine2025"
@@ -36,7 +37,9 @@ OWN = (
 @node
 def _people(children, context, role, other=None, **kwargs):
     """Join the names of an entry, where some stand for all of them with "et al."."""
-    persons, style = context["entry"].persons[role], context["style"]
+    persons, style = context["entry"].persons.get(role), context["style"]
+    if not persons:
+        raise FieldIsMissing(role, context["entry"])
     some = str(persons[-1]) == OTHERS
     names = [style.format_name(one, style.abbreviate_names) for one in persons[: -1 if some else None]]
     return join[join(**kwargs, other=other)[names], " et al." if some else ""].format_data(context)
