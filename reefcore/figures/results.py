@@ -22,13 +22,14 @@ def _line(what: str, value: float, spec: str, place: float = 0, interval: str = 
 
 
 def _lines(lines: list[tuple[str, str]]) -> Shown:
+    """Make a cell of several numbers, one below the other."""
     return Shown(
         "\n<br>".join(markup for markup, _ in lines), " | ".join(text for _, text in lines), False, tuple(lines)
     )
 
 
 def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
-    """Arrange a table of the paper for `show_table`: models by settings, three lines to a cell.
+    """Arrange a table of the paper for `show_table`: models by settings, three lines to a cell; the second column names them.
 
     The lines are the published number, the reproduced one with its interval, and their difference; percent. The best
     of a column is bold and the second best underlined, as in the paper, among the published and among the reproduced.
@@ -62,6 +63,9 @@ def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
         pairs = [(sets.at[of[c], f"{name}, published"], sets.at[of[c], f"{name}, here"]) for c in shown]
         texts = [_lines([_line("published", a, ",.0f"), _line("this profile", b, ",.0f")]) for a, b in pairs]
         shown.loc[f"Number of test {name}"] = texts
+    lines = [max(len(cell.lines) for cell in row) for row in shown.to_numpy()]
+    names = [("published", "this profile", "difference")[:number] for number in lines]
+    shown.insert(0, "number", [Shown("\n<br>".join(some), " | ".join(some), words=True) for some in names])
     return shown.rename_axis(index=None, columns=None).reset_index(names="model")
 
 

@@ -202,8 +202,8 @@ def _numbers(values: pd.Series, spec: str | None, place: pd.Series) -> list[str]
             room |= _behind(text)
 
     def line(markup: str, text: str) -> str:
-        lacks = "".join((room - _behind(text)).elements()) if re.search(r"\d|^–$", text) else ""
-        return markup + (f'<span data-room="{escaped(lacks)}"></span>' if lacks else "")
+        lacks = "".join((room - _behind(text)).elements()).replace(" ", "\xa0") if re.search(r"\d|^–$", text) else ""
+        return markup + (f'<span data-room="{html.escape(lacks)}"></span>' if lacks else "")
 
     # The line end keeps the numbers apart where only the text is read.
     return ["\n<br>".join(line(*one) for one in cell) for cell in cells]
