@@ -35,8 +35,8 @@ def findings() -> dict[str, str]:
     for text, number, column in BARS:
         model, value = best(number, column)
         rows.append(
-            f'<div class="bar"><dt>{text}</dt><dd><span class="ink" style="width: {value:.1f}%"></span>'
-            f"<strong>{value:.0f} %</strong> <small>{html.escape(model)}, Table {number}</small></dd></div>"
+            f'<div class="bar"><dt>{text} <small>{html.escape(model)}, Table {number}</small></dt>'
+            f'<dd style="--share: {value:.1f}%"><strong>{value:.0f} %</strong></dd></div>'
         )
     tables = {number: published.table(number)["row"] for _, number, _ in BARS}
     models = {number: rows.loc[~rows.str.startswith("test ")].nunique() for number, rows in tables.items()}
