@@ -923,3 +923,10 @@ def _book_check(options) -> int:
     else:
         print("\n".join(report["problems"] + [report["summary"]]))
     return int(bool(report["problems"]))
+
+
+def _book_pdf(options) -> None:
+    from reefcore.workflow import pdf
+
+    path = pdf.write(options.folder, options.output)
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
