@@ -193,10 +193,16 @@ def walk(started, address: str, viewport=WIDE, limit: int = 600) -> list[str]:
         return found + page.evaluate("probe.walked()")
 
 
-def visit_all(names: list[str], base: str) -> dict[str, dict]:
-    """Visit some pages in one browser: the work of one process."""
+def visit_all(names: list[str], base: str, by_keyboard=()) -> dict[str, dict]:
+    """Visit some pages in one browser, some of them by keyboard too (``walked``): the work of one process."""
+    seen = {}
     with browser() as started:
-        return {name: _visited(started, f"{base}{name}") for name in names}
+        for name in names:
+            seen[name] = _visited(started, base + name)
+            if name in by_keyboard:
+                wide, phone = (walk(started, base + name, size) for size in (WIDE, PHONE))
+                seen[name]["walked"] = wide + [f"{text} (phone)" for text in phone]
+    return seen
 
 
 def _visited(started, address: str) -> dict:
