@@ -4,11 +4,12 @@ import re
 import statistics
 
 import browser
+import pypdf
 import pytest
 
 from reefcore.parallel import pool
 from reefcore.workflow import keys
-from reefcore.workflow.book import HTML
+from reefcore.workflow.book import HTML, pages
 
 FOLDER = keys.root() / HTML
 PAGES = browser.pages(FOLDER) if FOLDER.exists() else []
@@ -201,3 +202,18 @@ def test_the_explorer_filters_by_keyboard_and_remembers_it_in_its_address(base, 
         page.wait_for_timeout(1000)
         assert said.inner_text() == after
     assert found == []
+
+
+def test_the_print_holds_every_page():
+    found = sorted((keys.root() / "build").glob("reefnet-companion-*.pdf"))
+    if not found:
+        pytest.skip("no PDF was made: make pdf")
+    reader = pypdf.PdfReader(found[-1])
+    assert found[-1].stat().st_size < 40e6
+    marks = [entry.title for entry in reader.outline if not isinstance(entry, list)]
+    assert len(marks) >= len(pages()) + 2  # the title and the contents
+    links = [
+        note.get_object().get("/A", {}).get("/URI", "") for page in reader.pages for note in page.get("/Annots", [])
+    ]
+    assert [link for link in links if re.match(r"file:|http://127", link)] == []
+    assert [number for number, page in enumerate(reader.pages) if len(page.extract_text()) < 20] == []  # but a footer
