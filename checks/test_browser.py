@@ -140,20 +140,20 @@ class TestOffline:
 
     def test_a_table_is_sorted_and_searched(self, start, chromium):
         with browser.opened(chromium, start + "chapters/40_supervised.html", []) as page:
-            table = page.locator(".reef-table:has(input):has(thead button)").first
+            field = page.locator(".reef-filter input").first
+            table = page.locator(f"[id='{field.get_attribute('aria-controls')}']")
             button, rows = table.locator("thead button").nth(1), table.locator("tbody tr:visible")
             before = rows.all_inner_texts()
             button.press("Enter")
-            first = table.locator("tbody tr:visible").all_inner_texts()
+            first = rows.all_inner_texts()
             button.press("Enter")
-            assert sorted(before) == sorted(first) and first != table.locator("tbody tr:visible").all_inner_texts()
-            assert table.locator("th[aria-sort=descending], th[aria-sort=ascending]").count() == 1
+            assert sorted(before) == sorted(first) and first != rows.all_inner_texts()
+            assert table.locator("th[aria-sort=descending]").count() == 1
             word = re.search(r"[A-Za-z]{4,}", before[0])[0]
-            table.locator("input").first.fill(word)
-            page.wait_for_timeout(400)
-            assert 0 < rows.count() <= len(before) and all(
-                word.lower() in text.lower() for text in rows.all_inner_texts()
-            )
+            field.fill(word)
+            page.wait_for_timeout(300)
+            left = rows.all_inner_texts()
+            assert 0 < len(left) <= len(before) and all(word.lower() in text.lower() for text in left)
 
     def test_a_first_use_leads_to_its_term(self, start, chromium):
         with browser.opened(chromium, start + "chapters/40_supervised.html", []) as page:
@@ -212,8 +212,6 @@ def test_the_print_holds_every_page():
     assert found[-1].stat().st_size < 40e6
     marks = [entry.title for entry in reader.outline if not isinstance(entry, list)]
     assert len(marks) >= len(pages()) + 2  # the title and the contents
-    links = [
-        note.get_object().get("/A", {}).get("/URI", "") for page in reader.pages for note in page.get("/Annots", [])
-    ]
-    assert [link for link in links if re.match(r"file:|http://127", link)] == []
-    assert [number for number, page in enumerate(reader.pages) if len(page.extract_text()) < 20] == []  # but a footer
+    notes = [note.get_object() for page in reader.pages for note in page.get("/Annots", [])]
+    assert [note for note in notes if note.get("/A", {}).get("/URI", "").startswith(("file:", "http://127"))] == []
+    assert [number for number, page in enumerate(reader.pages) if not page.extract_text().strip()] == []
