@@ -152,7 +152,7 @@ def reliability(table: pd.DataFrame) -> Figure:
         n = rows["n"]
         each = f"{n.min():,}" if n.min() == n.max() else f"{n.min():,} to {n.max():,}"
         axes.set(xlabel="confidence (%)", xlim=(0, end), ylim=(0, end), aspect="equal")
-        axes.set_title(f"{setting}\nn {each} a marker")
+        axes.set_title(f"{setting}\n{each} points per marker", fontsize=SMALL)
     panels[0].set_ylabel("answers that are right (%)")
     key(figure, *panels[0].get_legend_handles_labels())
     return figure

@@ -57,6 +57,7 @@ TALL = 40  # rows from which a table scrolls inside itself
 NARROW, WIDE = 4.3, 7.2
 SMALL = 8.5  # points, of the smallest letters: 9 pixels where a narrow chart fills a phone
 FINE = 6.5  # of numbers in cells that are in the data too, and the notice
+BRIEF = 300  # letters of an alternative text
 LEGIBLE = 9.0  # pixels that letters have at the least, before a figure scrolls inside itself
 HEAVY = 150_000  # bytes of photographs, from which they are saved with less quality
 RC = {
@@ -110,6 +111,7 @@ def key(figure: Figure, handles, labels=None, columns: int = 3) -> None:
 
 def short(name: str, most: int = 24) -> str:
     """Cut a name that has one line beside an axis; the data behind the figure have it whole."""
+    name = str(name)
     return name if len(name) <= most else name[: most - 1].rstrip() + "…"
 
 
@@ -125,6 +127,15 @@ def _csv(data: pd.DataFrame, name: str) -> str:
 def _minus(text: str) -> str:
     """Give negative numbers their minus sign, which screen readers say; hyphens within names stay."""
     return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
+
+
+def _brief(text: str) -> str:
+    """Cut a long alternative text at the end of one of its parts: a screen reader reads it in one go."""
+    parts = re.split(r"(?<=[;.]) ", text)
+    while len(parts) > 1 and len(" ".join(parts)) > BRIEF:
+        parts.pop()
+    brief = " ".join(parts)
+    return brief if brief == text else brief.rstrip(";.") + "; the rest is in the data."
 
 
 def _wraps(text: str) -> str:
@@ -155,12 +166,12 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
     Parameters
     ----------
     figure : Figure
-        Photographs become JPEG, everything else SVG.
+        Photographs become JPEG of some 150 kB at most, everything else SVG.
     name : str
         Of the downloaded file, without ending.
     caption : str
     alt : str
-        What the figure shows and its main number.
+        What the figure shows and its main number; a long one is cut after 300 letters, as the data have the rest.
     notice : str
         The profile's sentence, printed into the figure.
     data : DataFrame, optional
@@ -169,11 +180,15 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
     Raises
     ------
     ReefcoreError
-        Where caption or alt is empty.
+        Where caption or alt is empty, or both are the same.
     """
     if not caption.strip() or not alt.strip():
         raise ReefcoreError(f"the figure {name} has no caption or no alternative text", do="write both")
-    caption, alt = _minus(caption), _minus(alt)
+    if caption.strip() == alt.strip():
+        raise ReefcoreError(
+            f"caption and alternative text of the figure {name} are the same", do="say in one what is seen"
+        )
+    caption, alt = _minus(caption), _brief(_minus(alt))
     sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     for legend in figure.findobj(Legend):
         legend.set_frame_on(False)
