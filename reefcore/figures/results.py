@@ -29,10 +29,11 @@ def _lines(lines: list[tuple[str, str]]) -> Shown:
 
 
 def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
-    """Arrange a table of the paper for `show_table`: models by settings, three lines to a cell; the second column names them.
+    """Arrange a table of the paper for `show_table`: models by settings, three lines to a cell.
 
-    The lines are the published number, the reproduced one with its interval, and their difference; percent. The best
-    of a column is bold and the second best underlined, as in the paper, among the published and among the reproduced.
+    The lines, named in the second column, are the published number, the reproduced one with its interval, and their
+    difference; percent. The best of a column is bold and the second best underlined, as in the paper, among the
+    published and among the reproduced.
 
     Parameters
     ----------
