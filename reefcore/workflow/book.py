@@ -19,6 +19,7 @@ from reefcore.workflow import build as workflow
 from reefcore.workflow import keys, status
 
 HTML = "book/_build/html"
+READ = ("_config.yml", "CITATION.cff", "environment.yml")  # besides `book`, by Sphinx and by its extensions
 _JUPYTER_BOOK = """
 import os, sys
 from jupyter_book.cli.main import main
@@ -41,16 +42,8 @@ def build() -> Path:
     ReefcoreError
         With what Jupyter Book warns of; or where a chapter was not run.
     """
-    top = keys.root()
+    top, made_of = keys.root(), ingredients()
     book, html = top / "book", top / HTML
-    shown = pages()
-    for page in shown:
-        if page.startswith("chapters/") and not (book / f"{page}.ipynb").exists():
-            raise ReefcoreError(f"the chapter {page} was not run", do="type `make book`, or `reefcore run all` before")
-    if "status" in shown:  # a page that says how all others stand, and the same of the same records
-        status.write(shown)
-    sources = [p for p in sorted(book.rglob("*")) if p.is_file() and "_build" not in p.parts and p.suffix != ".json"]
-    made_of = {str(p.relative_to(top)): keys.digest(p) for p in [top / "_config.yml", *sources]} | keys.environment()
     key, record = keys.key_of(made_of), html.with_name("record.json")
     if keys.fresh(record, html.parent, key):
         return html
@@ -75,6 +68,62 @@ def build() -> Path:
     finally:
         keys.release(handle)
     return html
+
+
+def ingredients() -> dict[str, str]:
+    """Say what the rendered book is made from, name by name; the page of how all stands is written first.
+
+    It is what lies in `book`, and what its extensions read and run: notebooks, records of the chapters, modules.
+
+    Raises
+    ------
+    ReefcoreError
+        Where a chapter was not run.
+    """
+    top, shown = keys.root(), pages()
+    for page in shown:
+        if page.startswith("chapters/") and not (top / "book" / f"{page}.ipynb").exists():
+            raise ReefcoreError(f"the chapter {page} was not run", do="type `make book`, or `reefcore run all` before")
+    if "status" in shown:  # a page that says how all others stand, and the same of the same records
+        status.write(shown)
+    sources = [
+        p for p in sorted((top / "book").rglob("*")) if p.is_file() and not {"_build", "__pycache__"} & {*p.parts}
+    ]
+    sources = [top / name for name in READ] + [p for p in sources if p.suffix != ".json"]
+    made_of = {str(p.relative_to(top)): keys.digest(p) for p in sources if p.exists()} | keys.environment()
+    for name, path in workflow.notebooks().items():
+        made_of[f"notebook {name}"] = keys.digest(path)
+    for path in sorted((top / "book" / "chapters").glob("*.json")):
+        if record := keys.read_record(path):
+            said = {name: value for name, value in record.items() if name != "outputs"}
+            made_of[f"record {path.stem}"] = keys.key_of(said)
+    for path in sorted((top / "book" / "_ext").glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        made_of |= keys.modules(source=text)
+        for name in sorted(keys.imports(text)):  # of the workflow, which keys.modules leaves out
+            if name.startswith(keys.STOP) and (file := keys.PACKAGE.parent / f"{name.replace('.', '/')}.py").exists():
+                made_of[name] = keys.digest(file)
+    made_of["dates"] = _dates()
+    return made_of
+
+
+def _dates() -> str:
+    """Hash the days on which the texts were changed, and which are changed now: pages say so; nothing without git."""
+
+    def git(*command: str) -> list[str]:
+        command = ["git", "--no-optional-locks", *command, "--", "book", "notebooks"]
+        done = subprocess.run(command, cwd=keys.root(), capture_output=True, text=True)
+        return done.stdout.splitlines() if done.returncode == 0 else []
+
+    if shutil.which("git") is None:
+        return ""
+    day, last = "", {}
+    for line in git("log", "--format=%x00%cs", "--name-only"):
+        if line.startswith("\0"):
+            day = line[1:]
+        elif line:
+            last.setdefault(line, day)
+    return keys.key_of({"last": last, "now": git("status", "--porcelain")})
 
 
 def times() -> list[str]:
