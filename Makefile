@@ -1,6 +1,7 @@
 # make book    run what changed, render the book, say where it is
 # make test    the tests, with coverage
 # make check   check the rendered book; make check-sample: what the built sample must show
+# make archive the rendered book as one file with a checksum, in build/
 # make bench   the measurements of benchmarks/
 # make lint    ruff
 # make lock    resolve the dependencies again into requirements.lock (needs the network)
@@ -18,7 +19,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup book test check check-sample bench lint lock clean
+.PHONY: help setup book archive test check check-sample bench lint lock clean
 .DELETE_ON_ERROR:
 
 PROFILE ?= sample
@@ -63,6 +64,9 @@ book: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/pytest --cov
+
+archive: $(STAMP)
+	@$(BIN)/reefcore book archive
 
 check: $(STAMP)
 	$(BIN)/reefcore book check
