@@ -276,6 +276,9 @@ def _parser() -> argparse.ArgumentParser:
     one = command(group, "check", _book_check, "check the rendered book: links, images, addresses, provenance")
     one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
     one.add_argument("--json", action="store_true", help="for programs")
+    one = command(group, "pdf", _book_pdf, "print the rendered book into one PDF, with an installed Chromium")
+    one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
+    one.add_argument("--output", metavar="FILE", help="the PDF (build/reefnet-companion-VERSION-PROFILE.pdf)")
 
     one = command(commands, "job", _job, "do one job of a build, as Snakemake calls it")
     one.add_argument("kind", choices=["step", "chapter"])
@@ -934,3 +937,10 @@ def _book_check(options) -> int:
     else:
         print("\n".join(report["problems"] + [report["summary"]]))
     return int(bool(report["problems"]))
+
+
+def _book_pdf(options) -> None:
+    from reefcore.workflow import pdf
+
+    path = pdf.write(options.folder, options.output)
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
