@@ -54,7 +54,7 @@ MARKERS = ("o", "s", "^", "D")
 HATCHES = ("", "///", "--", "xx", "|||", "\\\\\\")
 TALL = 40  # rows from which a table scrolls inside itself
 #: Inches: of a chart that a phone shows whole, and of one with panels, inside which a phone's reader scrolls.
-NARROW, WIDE = 4.3, 7.2
+NARROW, WIDE = 4.25, 7.2
 SMALL = 8.5  # points, of the smallest letters: 9 pixels where a narrow chart fills a phone
 FINE = 6.5  # of numbers in cells that are in the data too, and the notice
 BRIEF = 300  # letters of an alternative text
