@@ -101,7 +101,7 @@ def contents(checkout) -> dict[str, str]:
     return found
 
 
-def test_only_what_changed_is_made_again(built, reefcore):
+def test_only_what_changed_is_made_again(built, undisturbed, reefcore):
     survey, first = built, contents(built)
     for path in survey.folder.rglob("*"):
         if path.suffix in (".parquet", ".ipynb", ".json") or ".keys" in path.parts or "done" in path.parts:
@@ -115,8 +115,19 @@ def test_only_what_changed_is_made_again(built, reefcore):
     content.cells[0].source += "\n\nAnother sentence."
     nbformat.write(content, survey.folder / "notebooks" / "20_quality.ipynb")
     shown = reefcore("status", "--profile", "survey.yaml")
-    assert shown.returncode == 1 and re.search(r"20_quality .* stale  \(notebook changed\)", shown.stdout)
+    assert shown.returncode == 1 and re.search(r"20_quality .* stale  \(words changed\)", shown.stdout)
     assert made(survey.reefcore("run", "all")) == {"20_quality"}
+    later, record = contents(survey), json.loads((survey.chapters / "20_quality.json").read_text())
+    executed = nbformat.read(survey.chapters / "20_quality.ipynb", 4)
+    assert executed.cells[0].source.endswith("Another sentence.") and "reworded" in record
+    assert contents(undisturbed)["20_quality.ipynb"] == later["20_quality.ipynb"].replace("\\n\\nAnother sentence.", "")
+    assert record["start"] == json.loads((undisturbed.chapters / "20_quality.json").read_text())["start"]
+    assert reefcore("status", "--profile", "survey.yaml").returncode == 0
+    content.cells[2].source += "\n"  # code is another matter, even where it does the same
+    nbformat.write(content, survey.folder / "notebooks" / "20_quality.ipynb")
+    assert re.search(r"stale  \(notebook changed\)", reefcore("status", "--profile", "survey.yaml").stdout)
+    assert made(survey.reefcore("run", "all")) == {"20_quality"}
+    assert "reworded" not in json.loads((survey.chapters / "20_quality.json").read_text())
 
     (survey.folder / "survey" / "splits.parquet").write_bytes(b"damaged")
     (survey.chapters / "30_alone.ipynb").unlink()

@@ -37,11 +37,13 @@ OWN = (
 @node
 def _people(children, context, role, other=None, **kwargs):
     """Join the names of an entry, where some stand for all of them with "et al."."""
-    persons, style = context["entry"].persons.get(role), context["style"]
+    persons = context["entry"].persons.get(role)
     if not persons:
         raise FieldIsMissing(role, context["entry"])
     some = str(persons[-1]) == OTHERS
-    names = [style.format_name(one, style.abbreviate_names) for one in persons[: -1 if some else None]]
+    style = context["style"]
+    written = style.person.style_plugin.format if hasattr(style, "person") else style.format_name
+    names = [written(one) for one in persons[: -1 if some else None]]
     return join[join(**kwargs, other=other)[names], " et al." if some else ""].format_data(context)
 
 

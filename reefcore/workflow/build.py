@@ -222,7 +222,8 @@ def ingredients(chapter: Chapter) -> dict[str, str]:
     content = notebook.read(chapter.notebook)
     cells = [[cell.cell_type, cell.source, sorted(cell.metadata.get("tags", []))] for cell in content.cells]
     made_of = {
-        "notebook": keys.text_hash(json.dumps(cells)),
+        "notebook": keys.text_hash(json.dumps([cell for cell in cells if cell[0] == "code"])),
+        "words": keys.text_hash(json.dumps([cell if cell[0] != "code" else [] for cell in cells])),
         **keys.environment(own=chapter.profile.kind == "site"),
         **keys.modules(source=_code(content)),
     }
@@ -276,12 +277,13 @@ def ensure(
     It runs in `cwd` (by default the root); locks and an unfinished notebook lie in `place` (by default ``build``).
 
     The record holds the profile, the parameters, the seed, the code version and whether it was dirty, the hashes of the
-    inputs, the packages, start and duration, the key and what went into it.
+    inputs, the packages, start and duration, the key and what went into it. Where nothing but words of the notebook
+    changed, it is not run: what was executed gets the new words, and the record says when (``reworded``).
     """
     place, made_of, path = place or keys.root() / "build", ingredients(chapter), record_path(output, chapter.name)
     key = keys.key_of(made_of)
     with keys.locked(place / "locks" / f"{keys.text_hash(str(path))[:16]}.lock"):
-        if record := keys.fresh(path, output, key):
+        if record := keys.fresh(path, output, key) or _reworded(chapter, output, made_of):
             return record
         inputs = {}
         for one, folder, need in chapter.steps:
@@ -313,6 +315,36 @@ def ensure(
         }
         write_json(record, path)
         return record
+
+
+def _reworded(chapter: Chapter, output: Path, made_of: dict) -> dict | None:
+    """Put new words around the code and the results of an executed notebook, where nothing else changed since."""
+    path = record_path(output, chapter.name)
+    record = keys.read_record(path)
+    if record is None or keys.changes(record["ingredients"], made_of) != ["words"]:
+        return None
+    if keys.fresh(path, output, record["key"]) is None:
+        return None
+    executed, content = notebook.read(output / f"{chapter.name}.ipynb"), notebook.read(chapter.notebook)
+    injected = "injected-parameters"  # of papermill, behind those that the notebook declares
+    given = [cell for cell in executed.cells if injected in cell.metadata.get("tags", [])]
+    ran = [cell for cell in executed.cells if cell.cell_type == "code" and cell not in given]
+    code = [cell for cell in content.cells if cell.cell_type == "code"]
+    if [cell.source for cell in ran] != [cell.source for cell in code]:
+        return None
+    for one, cell in zip(ran, code, strict=True):
+        one["id"] = cell.id
+    executed.cells = []
+    for cell in content.cells:
+        cell.metadata.setdefault("tags", [])  # as papermill does
+        executed.cells.append(ran.pop(0) if cell.cell_type == "code" else cell)
+        executed.cells += given if "parameters" in cell.metadata.get("tags", []) else []
+    notebook.write(executed, output / f"{chapter.name}.ipynb")
+    record |= {"key": keys.key_of(made_of), "ingredients": made_of}
+    record |= {"reworded": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
+    record["outputs"] = keys.describe(output, [f"{chapter.name}.ipynb"])
+    write_json(record, path)
+    return record
 
 
 # ------------------------------------------------------------------------------------------------------------ build

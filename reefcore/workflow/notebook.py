@@ -242,9 +242,9 @@ def execute(
     _scrub(executed, cwd)
     if problem:
         if failed:
-            _write(executed, Path(failed))
+            write(executed, Path(failed))
         raise ReefcoreError(problem, where.stem, f"the unfinished notebook is {failed}" if failed else None)
-    _write(executed, Path(out))
+    write(executed, Path(out))
 
 
 def _attempt(source, settled: dict, cwd: Path, env: dict, timeout: float):
@@ -348,7 +348,8 @@ def _scrub(notebook, cwd: Path) -> None:
                     output["data"][mime] = clean(value)
 
 
-def _write(notebook, path: Path) -> None:
+def write(notebook, path: Path) -> None:
+    """Save a notebook, whole or not at all."""
     import nbformat
 
     with atomic(path) as temporary:
