@@ -108,19 +108,22 @@ def ingredients() -> dict[str, str]:
 
 
 def _dates() -> str:
-    """Hash the days on which the texts were changed, which pages show; nothing without git."""
-    command = ["git", "--no-optional-locks", "log", "--format=%cs", "--name-only", "--", "book", "notebooks"]
-    try:
-        done = subprocess.run(command, cwd=keys.root(), capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
+    """Hash the days on which the texts were changed, and which are changed now: pages say so; nothing without git."""
+
+    def git(*command: str) -> list[str]:
+        command = ["git", "--no-optional-locks", *command, "--", "book", "notebooks"]
+        done = subprocess.run(command, cwd=keys.root(), capture_output=True, text=True)
+        return done.stdout.splitlines() if done.returncode == 0 else []
+
+    if shutil.which("git") is None:
         return ""
     day, last = "", {}
-    for line in done.stdout.splitlines():
-        if re.fullmatch(r"\d{4}-\d\d-\d\d", line):
-            day = line
+    for line in git("log", "--format=%x00%cs", "--name-only"):
+        if line.startswith("\0"):
+            day = line[1:]
         elif line:
             last.setdefault(line, day)
-    return keys.key_of(last)
+    return keys.key_of({"last": last, "now": git("status", "--porcelain")})
 
 
 def times() -> list[str]:
