@@ -742,7 +742,7 @@ def _substrate_agreement(options) -> None:
 
 
 def _substrate_track(options) -> None:
-    from reefcore import images
+    from reefcore import images, spreadsheets
     from reefcore.files import atomic
     from reefcore.substrate import own, tracks
 
@@ -752,7 +752,7 @@ def _substrate_track(options) -> None:
     if options.decisions:
         summary = tracks.summary(points)
         with atomic(Path(options.output) / "summary.csv") as temporary:
-            summary.to_csv(temporary, index=False)
+            spreadsheets.inert(summary).to_csv(temporary, index=False)
         print(summary.round(1).to_string(index=False))
         taken = len(images.photos_in(options.frames))
         print(f"{taken - len(points)} of {taken} frames have no decision, and are left out", file=sys.stderr)

@@ -25,22 +25,33 @@ from reefcore.figures.style import (
     Shown,
     canvas,
     key,
+    marked,
 )
 
 DIVERGING = LinearSegmentedColormap.from_list("orange-blue", [ORANGE, "white", BLUE])
 
 
-def marked(text: str, place: float) -> str:
-    """Mark the best number of a column bold and the second best underlined, and say so to a screen reader."""
-    tag, said = {1: ("strong", "best"), 2: ("u", "second best")}.get(place, ("", ""))
-    return f'<{tag}>{text}</{tag}><span class="visually-hidden"> {said}</span>' if tag else text
+def _line(what: str, value: float, spec: str, place: float = 0, interval: str = "") -> tuple[str, str]:
+    """Write one of the numbers of a cell, as markup that says to a screen reader which it is, and as text."""
+    text = "–" if np.isnan(value) else format(value, spec).replace("-", "−")
+    kind = what.split()[0]
+    said = f'<span class="visually-hidden">{what} </span>{marked(text, place)}{interval if text != "–" else ""}'
+    return f'<span class="of-{kind}">{said}</span>', text + (interval if text != "–" else "")
+
+
+def _lines(lines: list[tuple[str, str]]) -> Shown:
+    """Make a cell of several numbers, one below the other."""
+    return Shown(
+        "\n<br>".join(markup for markup, _ in lines), " | ".join(text for _, text in lines), False, tuple(lines)
+    )
 
 
 def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
     """Arrange a table of the paper for `show_table`: models by settings, three lines to a cell.
 
-    The lines are the published number, the reproduced one with its interval, and their difference; percent. The best
-    of a column is bold and the second best underlined, as in the paper, among the published and among the reproduced.
+    The lines, named in the second column, are the published number, the reproduced one with its interval, and their
+    difference; percent. The best of a column is bold and the second best underlined, as in the paper, among the
+    published and among the reproduced.
 
     Parameters
     ----------
@@ -55,16 +66,13 @@ def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
     best = {name: by[name].rank(ascending=False, method="dense") for name in ("published", "value")}
     cells = []
     for at, row in enumerate(table.itertuples()):
-        printed = "–" if np.isnan(row.published) else marked(f"{100 * row.published:.2f}", best["published"].iat[at])
-        lines = [printed, "–"]
-        if not np.isnan(row.value):
-            here = marked(f"{100 * row.value:.1f}", best["value"].iat[at])
-            sure = not np.isnan(row.ci_low)  # one photo gives no interval
-            lines[1] = f"{here} [{100 * row.ci_low:.1f}, {100 * row.ci_high:.1f}]" if sure else here
-            if not np.isnan(row.published):
-                lines.append(f"{100 * row.difference:+.1f}".replace("-", "−"))
-        # The line end keeps the numbers apart where only the text is read, as when a column is sorted.
-        cells.append(Shown("\n<br>".join(lines), " | ".join(lines)))
+        lines = [_line("published", 100 * row.published, ".2f", best["published"].iat[at])]
+        sure = not np.isnan(row.ci_low)  # one photo gives no interval
+        interval = f" [{100 * row.ci_low:.1f}, {100 * row.ci_high:.1f}]" if sure else ""
+        lines.append(_line("this profile", 100 * row.value, ".1f", best["value"].iat[at], interval))
+        if not np.isnan(row.value - row.published):
+            lines.append(_line("difference", 100 * row.difference, "+.1f"))
+        cells.append(_lines(lines))
     shown = table.assign(cell=cells).pivot(index="model", columns="column", values="cell")
     shown = shown.reindex(index=table["model"].unique(), columns=table["column"].unique())
     shown = shown.map(lambda cell: cell if isinstance(cell, Shown) else Shown("–", "–"))
@@ -72,8 +80,11 @@ def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
     sets = sets.set_index("setting")
     for name in ("classes", "points"):
         pairs = [(sets.at[of[c], f"{name}, published"], sets.at[of[c], f"{name}, here"]) for c in shown]
-        texts = [f"{a:,.0f}\n<br>{'–' if np.isnan(b) else format(b, ',.0f')}" for a, b in pairs]
-        shown.loc[f"Number of test {name}"] = [Shown(text, text) for text in texts]
+        texts = [_lines([_line("published", a, ",.0f"), _line("this profile", b, ",.0f")]) for a, b in pairs]
+        shown.loc[f"Number of test {name}"] = texts
+    lines = [max(len(cell.lines) for cell in row) for row in shown.to_numpy()]
+    names = [("published", "this profile", "difference")[:number] for number in lines]
+    shown.insert(0, "number", [Shown("\n<br>".join(some), " | ".join(some), words=True) for some in names])
     return shown.rename_axis(index=None, columns=None).reset_index(names="model")
 
 

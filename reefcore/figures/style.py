@@ -7,6 +7,7 @@ import html
 import io
 import re
 import textwrap
+from collections import Counter
 from dataclasses import dataclass
 
 import matplotlib
@@ -15,8 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
+from matplotlib.ticker import Formatter, LogFormatterMathtext
 from PIL import Image
 
+from reefcore import spreadsheets
 from reefcore.errors import ReefcoreError
 
 # Okabe and Ito's palette: told apart with any colour vision, and in grey beside the markers, lines and hatches.
@@ -53,6 +56,9 @@ FURTHER = [(c, h) for h in ("", "///", "--") for c in (BLUE, ORANGE, GREEN, PINK
 MARKERS = ("o", "s", "^", "D")
 HATCHES = ("", "///", "--", "xx", "|||", "\\\\\\")
 TALL = 40  # rows from which a table scrolls inside itself
+ROWS = 200  # of a table on a page; its file has all
+#: Control characters, halves of letters, and marks that turn what follows them round.
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 #: Inches: of a chart that a phone shows whole, and of one with panels, inside which a phone's reader scrolls.
 NARROW, WIDE = 4.3, 7.2
 SMALL = 8.5  # points, of the smallest letters: 9 pixels where a narrow chart fills a phone
@@ -73,6 +79,7 @@ RC = {
     "hatch.linewidth": 0.8,
     "legend.frameon": False,
     "legend.fontsize": SMALL,
+    "text.parse_math": False,  # a dollar sign in a label is a dollar sign
     "svg.hashsalt": "reefcore",  # ids in the file are then the same each time
 }
 
@@ -99,6 +106,13 @@ def canvas(
     return figure, list(axes.flat)
 
 
+def escaped(text: object) -> str:
+    """Write text as HTML that shows it, on one line and letter by letter: what would turn it round, or is no letter, is
+    a replacement character.
+    """
+    return html.escape(_UNSEEN.sub("\ufffd", " ".join(str(text).split())))
+
+
 def key(figure: Figure, handles, labels=None, columns: int = 3) -> None:
     """Write the key above a figure, in as many columns (at most `columns`) as its width has room for."""
     labels = [handle.get_label() for handle in handles] if labels is None else list(labels)
@@ -117,11 +131,11 @@ def short(name: str, most: int = 24) -> str:
 
 def _link(data: bytes, kind: str, name: str, text: str) -> str:
     encoded = base64.b64encode(data).decode()
-    return f'<a download="{html.escape(name)}" href="data:{kind};base64,{encoded}">{html.escape(text)}</a>'
+    return f'<a download="{escaped(name)}" href="data:{kind};base64,{encoded}">{escaped(text)}</a>'
 
 
 def _csv(data: pd.DataFrame, name: str) -> str:
-    return _link(data.to_csv(index=False).encode(), "text/csv", f"{name}.csv", "data as CSV")
+    return _link(spreadsheets.csv(data).encode(errors="replace"), "text/csv", f"{name}.csv", "data as CSV")
 
 
 def _minus(text: str) -> str:
@@ -145,6 +159,12 @@ def _wraps(text: str) -> str:
     return " class=long" if len(text) > 40 else ""
 
 
+def marked(markup: str, place: float) -> str:
+    """Mark the best number of several bold and the second best underlined, and say so to a screen reader."""
+    tag, said = {1: ("strong", "best"), 2: ("u", "second best")}.get(place, ("", ""))
+    return f'<{tag}>{markup}</{tag}><span class="visually-hidden"> {said}</span>' if tag else markup
+
+
 @dataclass(frozen=True)
 class Shown:
     """HTML that a notebook displays; the text version says what it is."""
@@ -152,6 +172,7 @@ class Shown:
     markup: str
     text: str
     words: bool = False  # in a cell of a table: words stand on the left, numbers on the right
+    lines: tuple[tuple[str, str], ...] = ()  # of a cell with several numbers: markup and text of each
 
     def __repr__(self) -> str:
         return self.text
@@ -195,18 +216,42 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
     # Below the drawing: a watermark across it would hide data.
     words = textwrap.fill(notice, int(72 * figure.get_figwidth() / (0.56 * 7.5)))
     figure.text(0.995, -0.012, words, ha="right", va="top", fontsize=7.5, color=GREY)
+    _letter_by_letter(figure)
     with matplotlib.rc_context(RC):
         kind, content, width, height = (_photograph if any(a.images for a in figure.axes) else _drawing)(figure)
     encoded = base64.b64encode(content).decode()
     least = width * LEGIBLE / (min(sizes, default=SMALL) * 4 / 3)
     links = f" {_csv(data, name)}" if data is not None else ""
     return Shown(
-        f'<figure class="reef" id="{html.escape(name)}">'
-        f'<img alt="{html.escape(alt)}" src="data:{kind};base64,{encoded}" width="{width:.0f}" height="{height:.0f}" '
+        f'<figure class="reef" id="{escaped(name)}">'
+        f'<img alt="{escaped(alt)}" src="data:{kind};base64,{encoded}" width="{width:.0f}" height="{height:.0f}" '
         f'style="--wide: {width:.0f}px; --least: {least:.0f}px">'
-        f"<figcaption>{html.escape(caption)} <em>{html.escape(notice)}</em>{links}</figcaption></figure>",
+        f"<figcaption>{escaped(caption)} <em>{escaped(notice)}</em>{links}</figcaption></figure>",
         f"[figure {name}: {alt}]",
     )
+
+
+class _Plain(Formatter):
+    """Labels the ticks that `before` labels, with plain numbers where it writes powers of ten as formulas."""
+
+    def __init__(self, before: Formatter):
+        self.before = before
+
+    def __call__(self, value: float, position: int | None = None) -> str:
+        return f"{value:,.10g}" if self.before(value, position) else ""
+
+    def set_locs(self, locs) -> None:
+        self.before.set_locs(locs)
+
+
+def _letter_by_letter(figure: Figure) -> None:
+    """Let no text be read as a formula, which a label such as ``$x^2_$`` would be, or would fail to be."""
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        for kind in ("major", "minor"):
+            if isinstance(formatter := getattr(axis, f"get_{kind}_formatter")(), LogFormatterMathtext):
+                getattr(axis, f"set_{kind}_formatter")(_Plain(formatter))
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
 
 
 def _photograph(figure: Figure) -> tuple[str, bytes, float, float]:
@@ -270,6 +315,59 @@ def download(text: str, name: str, label: str) -> Shown:
     )
 
 
+def _cell(value, spec: str | None) -> str:
+    """Write a value of a table for people, as text."""
+    if isinstance(value, Shown):
+        return value.text
+    if not pd.api.types.is_scalar(value):
+        return str(value)
+    if pd.isna(value):
+        return "–"
+    if pd.api.types.is_bool(value):
+        return "yes" if value else "no"
+    if not pd.api.types.is_number(value):
+        return str(value).removesuffix(" 00:00:00")
+    sign = "+" if spec == "+" else ""
+    whole = abs(value) >= 1000 or float(value).is_integer()
+    automatic = f"{sign},.0f" if whole else f"{sign}.1f"
+    return format(value, automatic if spec in (None, "+") else spec).replace("-", "−")
+
+
+def _head(column) -> str:
+    """Write the name of a column of the library as a person would; names with anything but small letters stay."""
+    name = {"ci_low": "low", "ci_high": "high"}.get(str(column), str(column))
+    return name.replace("_", " ") if re.fullmatch("[a-z0-9_]+", name) else name
+
+
+def _behind(text: str) -> Counter:
+    """Count the signs behind the whole part of a number, digits as one sign: what decides where its point stands."""
+    return Counter(re.sub(r"\d", "0", re.sub(r"^\D*[\d,]*", "", text)))
+
+
+def _numbers(values: pd.Series, spec: str | None, place: pd.Series) -> list[str]:
+    """Write the cells of a column of numbers so that their points stand below each other.
+
+    Behind each number comes what it lacks of the widest one, as an attribute that tables.css makes room for: the text
+    stays the number. `place` is the rank of each value where the best is to be marked.
+    """
+    cells = []
+    for value, rank in zip(values, place, strict=True):
+        text = _cell(value, spec)
+        one = (value.markup, text) if isinstance(value, Shown) else (marked(escaped(text), rank), text)
+        cells.append(value.lines if isinstance(value, Shown) and value.lines else (one,))
+    room = Counter()
+    for cell in cells:
+        for _, text in cell:
+            room |= _behind(text)
+
+    def line(markup: str, text: str) -> str:
+        lacks = "".join((room - _behind(text)).elements()).replace(" ", "\xa0") if re.search(r"\d|^–$", text) else ""
+        return markup + (f'<span data-room="{html.escape(lacks)}"></span>' if lacks else "")
+
+    # The line end keeps the numbers apart where only the text is read.
+    return ["\n<br>".join(line(*one) for one in cell) for cell in cells]
+
+
 def show_table(
     table: pd.DataFrame,
     name: str,
@@ -278,13 +376,15 @@ def show_table(
     formats: dict | None = None,
     data: pd.DataFrame | None = None,
     foot: int = 0,
+    best: dict[str, str] | None = None,
 ) -> Shown:
     """Show a table with its caption and its data.
 
     Parameters
     ----------
     table : DataFrame
-        Its column names are the printed ones. A cell may be a `Shown`, as those of `results_table` are.
+        Its column names are the printed ones. A cell may be a `Shown`, as those of `results_table` are. Of more than
+        `ROWS` rows the first are shown, and the caption says so.
     name, caption, notice : see `show`
     formats : dict, optional
         Column -> format specification of its numbers, such as ``{"recall": ".1%"}``. Without one, whole and large
@@ -293,45 +393,46 @@ def show_table(
         What the link gives, where the page shows only a part of it; by default the table.
     foot : int
         That many last rows are no entries, and stay last when a reader sorts.
+    best : dict, optional
+        Column of numbers -> ``highest`` or ``lowest``: its best is marked, and its second best.
     """
-    formats, data, caption = formats or {}, table if data is None else data, _minus(caption)
-
-    def cell(value, spec):
-        if isinstance(value, Shown):
-            return value.markup
-        if pd.isna(value):
-            return "–"
-        if isinstance(value, str | bool):
-            return html.escape(str(value))
-        sign = "+" if spec == "+" else ""
-        whole = abs(value) >= 1000 or float(value).is_integer()
-        automatic = f"{sign},.0f" if whole else f"{sign}.1f"
-        return format(value, automatic if spec in (None, "+") else spec).replace("-", "−")
-
-    numeric = [
-        pd.api.types.is_numeric_dtype(table[column])
-        or all(isinstance(value, Shown) and not value.words for value in table[column])
-        for column in table
-    ]
-    head = "".join(
-        f'<th scope="col"{" class=number" if number else ""}>{html.escape(str(column))}</th>'
-        for column, number in zip(table, numeric, strict=True)
-    )
-    rows = [
-        "<tr>"
-        + "".join(
-            f"<td{' class=number' if number else _wraps(str(v))}>{cell(v, formats.get(c))}</td>"
-            for v, c, number in zip(row, table.columns, numeric, strict=True)
+    formats, best, data = formats or {}, best or {}, table if data is None else data
+    entries, kept = len(table) - foot, min(ROWS, len(table) - foot)
+    if kept < entries:
+        caption = f"{caption} The first {kept:,} of {entries:,} rows are shown here; the data have all."
+    rows = pd.concat([table.iloc[:kept], table.iloc[entries:]]) if kept < entries else table
+    head, body = [], []
+    for place, column in enumerate(table):
+        values = rows.iloc[:, place]
+        number = (pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)) or all(
+            isinstance(value, Shown) and not value.words for value in values
         )
-        + "</tr>"
-        for row in table.itertuples(index=False)
-    ]
-    entries = len(rows) - foot
-    body, last = "".join(rows[:entries]), f"<tfoot>{''.join(rows[entries:])}</tfoot>" if foot else ""
+        head.append(f'<th scope="col"{" class=number" if number else ""}>{escaped(_head(column))}</th>')
+        tag = "td" if place or number else 'th scope="row"'  # what a row is of
+        if number:
+            rank = pd.Series(0.0, index=range(len(rows)))
+            if column in best:
+                entry = pd.Series(table.iloc[:entries, place].to_numpy(float))
+                order = entry.rank(ascending=best[column] == "lowest", method="dense")
+                rank = rank.add(order[:kept] * (order.max() > 1), fill_value=0)  # of equals none is the best
+            body.append([f"<td class=number>{cell}</td>" for cell in _numbers(values, formats.get(column), rank)])
+        else:
+            body.append(
+                [
+                    f"<{tag}{_wraps(text)}>{value.markup if isinstance(value, Shown) else escaped(text)}</{tag[:2]}>"
+                    for value, text in ((value, _cell(value, formats.get(column))) for value in values)
+                ]
+            )
+    lines = [f"<tr>{''.join(cells)}</tr>" for cells in zip(*body, strict=True)]
+    last = f"<tfoot>{''.join(lines[kept:])}</tfoot>" if foot else ""
+    caption, label = _minus(caption), textwrap.shorten(_minus(caption), 90, placeholder=" …")
+    kinds = [" class=published" * ("published" in str(column).split()) for column in table]
+    columns = f"<colgroup>{''.join(f'<col{kind}>' for kind in kinds)}</colgroup>" if any(kinds) else ""
     return Shown(
-        f'<div class="reef-table{" tall" * (len(table) > TALL)}" id="{html.escape(name)}" role="region" tabindex="0" '
-        f'aria-label="{html.escape(caption)}"><table>'
-        f"<caption>{html.escape(caption)} <em>{html.escape(notice)}</em> {_csv(data, name)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>{last}</table></div>",
+        f'<div class="reef-table{" tall" * (len(rows) > TALL)}" id="{escaped(name)}" role="region" tabindex="0" '
+        f'aria-label="{escaped(label)}"><table>'
+        f"<caption>{escaped(caption)} <em>{escaped(notice)}</em> {_csv(data, name)}</caption>"
+        f"{columns}<thead><tr>{''.join(head)}</tr></thead>"
+        f"<tbody>{''.join(lines[:kept])}</tbody>{last}</table></div>",
         f"[table {name}: {entries} rows]",
     )
