@@ -60,7 +60,7 @@ ROWS = 200  # of a table on a page; its file has all
 #: Control characters, halves of letters, and marks that turn what follows them round.
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 #: Inches: of a chart that a phone shows whole, and of one with panels, inside which a phone's reader scrolls.
-NARROW, WIDE = 4.3, 7.2
+NARROW, WIDE = 4.25, 7.2
 SMALL = 8.5  # points, of the smallest letters: 9 pixels where a narrow chart fills a phone
 FINE = 6.5  # of numbers in cells that are in the data too, and the notice
 BRIEF = 300  # letters of an alternative text

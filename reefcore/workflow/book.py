@@ -45,7 +45,7 @@ def build() -> Path:
     top, made_of = keys.root(), ingredients()
     book, html = top / "book", top / HTML
     key, record = keys.key_of(made_of), html.with_name("record.json")
-    if keys.fresh(record, html.parent, key):
+    if is_fresh(key):
         return html
     handle = workflow.lock()
     try:
@@ -68,6 +68,12 @@ def build() -> Path:
     finally:
         keys.release(handle)
     return html
+
+
+def is_fresh(key: str | None = None) -> bool:
+    """Tell whether the rendered book is of what lies here now, and whole."""
+    html = keys.root() / HTML
+    return keys.fresh(html.with_name("record.json"), html.parent, key or keys.key_of(ingredients())) is not None
 
 
 def ingredients() -> dict[str, str]:
