@@ -1,8 +1,8 @@
 """The built book in a real browser: each page as a reader meets it, and what is wrong with it.
 
-A page is served from 127.0.0.1 (or opened from its folder) in Chromium, which can reach no other host; what it asks for,
-says, weighs and looks like becomes findings, sentences ``rule: element``. The checks of `test_browser.py` and the pictures of
-`shots.py` stand on this module; `probe.js` holds what is asked inside a page.
+A page is served from 127.0.0.1 (or opened from its folder) in Chromium, which can reach no other host; what it asks
+for, says, weighs and looks like becomes findings, sentences ``rule: element``. The checks of `test_browser.py` and the
+pictures of `shots.py` stand on this module; `probe.js` holds what is asked inside a page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ PROBE = (Path(__file__).with_name("probe.js")).read_text(encoding="utf-8")
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 PAGE_BYTES, EXPLORER_BYTES, SITE_BYTES, PAINT_MS = 1.5e6, 3e6, 60e6, 1000
 # Links that leave the book: what may stand in them is in one list.
-OUTSIDE = re.compile(r"https://[a-z0-9-]+(\.[a-z0-9-]+)+(:\d+)?(/[^\s<>\"{}|\\^`]*)?(\?[^\s<>\"]*)?|mailto:[^@\s]+@[^@\s]+")
+OUTSIDE = re.compile(
+    r"https://[a-z0-9-]+(\.[a-z0-9-]+)+(:\d+)?(/[^\s<>\"{}|\\^`]*)?(\?[^\s<>\"]*)?|mailto:[^@\s]+@[^@\s]+"
+)
 
 
 @contextlib.contextmanager
@@ -97,7 +99,9 @@ def opened(started, address, found, viewport=WIDE, scheme="light", **options):
     page.on("console", said)
     page.on("requestfailed", failed)
     page.on("dialog", dialog)
-    page.on("response", lambda got: found.append(f"request: {got.url[:120]} {got.status}") if got.status > 399 else None)
+    page.on(
+        "response", lambda got: found.append(f"request: {got.url[:120]} {got.status}") if got.status > 399 else None
+    )
     page.on("websocket", lambda socket: found.append(f"other-host: a socket to {socket.url[:120]}"))
     page.on("pageerror", lambda error: found.append(f"exception: {str(error)[:200]}"))
     try:
@@ -114,8 +118,9 @@ def scroll(page) -> None:
         """async () => { for (let y = 0; y < document.scrollingElement.scrollHeight; y += 800) {
              scrollTo({top: y, behavior: "instant"}); await new Promise(requestAnimationFrame); }
            scrollTo({top: 0, behavior: "instant"});
-           await Promise.all([...document.images].filter((i) => !i.complete && i.checkVisibility()).map((i) => Promise.race(
-             [i.decode().catch(() => 0), new Promise((done) => setTimeout(done, 3000))]))); }"""
+           const late = [...document.images].filter((image) => !image.complete && image.checkVisibility());
+           const enough = new Promise((done) => setTimeout(done, 3000));
+           await Promise.race([enough, Promise.all(late.map((image) => image.decode().catch(() => 0)))]); }"""
     )
     page.wait_for_load_state("networkidle")
 
@@ -123,7 +128,8 @@ def scroll(page) -> None:
 def axe(page, **options) -> list[tuple[bool, str]]:
     """Run axe; gives (serious or critical, finding) for each element."""
     rules = {"target-size": {"enabled": True}} | options.pop("rules", {})
-    result = Axe().run(page, options={"resultTypes": ["violations"], "rules": rules, **options}).response
+    options = {"resultTypes": ["violations"], "preload": False, "rules": rules, **options}
+    result = Axe().run(page, options=options).response
     return [
         (rule["impact"] in ("serious", "critical"), f"axe {rule['id']}: {node['target'][0]} {node['html'][:160]}")
         for rule in result["violations"]
@@ -140,15 +146,12 @@ def visit(started, address: str, full: bool = True) -> dict:
         ``found`` (sentences that must not be), ``minor`` (axe's lesser ones), ``bytes`` over the wire, ``paint`` in
         milliseconds, ``links`` and ``anchors`` as the browser has them.
     """
-    found, minor, weights = [], [], []
+    found, minor = [], []
 
     def note(results, theme=""):
         for grave, text in results:
             (found if grave else minor).append(f"{text}{theme}")
 
-    context_bytes = []
-    with opened(started, "about:blank", found):
-        pass
     with opened(started, address, found) as page:
         scroll(page)
         weights = page.evaluate(
@@ -157,7 +160,9 @@ def visit(started, address: str, full: bool = True) -> dict:
         )
         report = {
             "bytes": int(sum(size for _, size in weights)),
-            "heaviest": [f"{name.rsplit('/', 1)[-1]} {size}" for name, size in sorted(weights, key=lambda w: -w[1])[:4]],
+            "heaviest": [
+                f"{name.rsplit('/', 1)[-1]} {size}" for name, size in sorted(weights, key=lambda w: -w[1])[:4]
+            ],
             "paint": page.evaluate("probe.paint()"),
             "links": page.evaluate("probe.links()"),
             "anchors": page.evaluate("probe.anchors()"),
@@ -186,7 +191,7 @@ def walk(started, address: str, viewport=WIDE, limit: int = 600) -> list[str]:
         return found + page.evaluate("probe.walked()")
 
 
-def visit_all(folder, names: list[str], base: str) -> dict[str, dict]:
+def visit_all(names: list[str], base: str) -> dict[str, dict]:
     """Visit some pages in one browser: the work of one process."""
     with browser() as started:
         return {name: _visited(started, f"{base}{name}") for name in names}
@@ -196,7 +201,14 @@ def _visited(started, address: str) -> dict:
     try:
         return visit(started, address)
     except Error as error:  # such as a page that never stops loading
-        return {"found": [f"open: {str(error)[:300]}"], "minor": [], "bytes": 0, "paint": None, "links": [], "anchors": []}
+        return {
+            "found": [f"open: {str(error)[:300]}"],
+            "minor": [],
+            "bytes": 0,
+            "paint": None,
+            "links": [],
+            "anchors": [],
+        }
 
 
 def lost(folder, base: str, seen: dict[str, dict]) -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from reefcore import spreadsheets
 from reefcore.annotations import sheet
 from reefcore.errors import ReefcoreError, problems_table
 from reefcore.files import atomic, share
@@ -62,7 +63,6 @@ BROAD_OF_GROUP = {
 FIRE_CORAL = "fire coral: some programmes count it as hard coral"
 GROUND = ("Rubble", "Sediment", "Hard substrate")  # what grows on it is what a point on it shows
 COVERING = ("Turf algae", "Crustose coralline algae", "Algae (fleshy)")
-FORMULA = ("=", "+", "-", "@", "\t", "'")  # what a spreadsheet may run begins so; an apostrophe before it makes it text
 #: Words beside a life form in a label that still names no taxon, as "Bleached massive", "Non-Acropora branching".
 AROUND = frozenset(
     "bleached bleaching partially partial pale paled diseased dead recent recently old non acropora".split()
@@ -608,7 +608,7 @@ def write(labels: pd.DataFrame, path: str | Path) -> Path:
     What a spreadsheet would run as a formula gets an apostrophe before it, which `read` takes off again.
     """
     texts = labels[COLUMNS].astype("object").where(labels[COLUMNS].notna(), "").map(str)
-    texts = texts.map(lambda text: f"'{text}" if text.startswith(FORMULA) else text)
+    texts = spreadsheets.inert(texts, returns=True)
     with atomic(path) as temporary:
         texts.to_csv(temporary, index=False, encoding="utf-8-sig", quoting=csv.QUOTE_MINIMAL, lineterminator="\n")
     return Path(path)

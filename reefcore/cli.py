@@ -276,6 +276,9 @@ def _parser() -> argparse.ArgumentParser:
     one = command(group, "check", _book_check, "check the rendered book: links, images, addresses, provenance")
     one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
     one.add_argument("--json", action="store_true", help="for programs")
+    one = command(group, "pdf", _book_pdf, "print the rendered book into one PDF, with an installed Chromium")
+    one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
+    one.add_argument("--output", metavar="FILE", help="the PDF (build/reefnet-companion-VERSION-PROFILE.pdf)")
 
     one = command(commands, "job", _job, "do one job of a build, as Snakemake calls it")
     one.add_argument("kind", choices=["step", "chapter"])
@@ -742,7 +745,7 @@ def _substrate_agreement(options) -> None:
 
 
 def _substrate_track(options) -> None:
-    from reefcore import images
+    from reefcore import images, spreadsheets
     from reefcore.files import atomic
     from reefcore.substrate import own, tracks
 
@@ -752,7 +755,7 @@ def _substrate_track(options) -> None:
     if options.decisions:
         summary = tracks.summary(points)
         with atomic(Path(options.output) / "summary.csv") as temporary:
-            summary.to_csv(temporary, index=False)
+            spreadsheets.inert(summary).to_csv(temporary, index=False)
         print(summary.round(1).to_string(index=False))
         taken = len(images.photos_in(options.frames))
         print(f"{taken - len(points)} of {taken} frames have no decision, and are left out", file=sys.stderr)
@@ -934,3 +937,10 @@ def _book_check(options) -> int:
     else:
         print("\n".join(report["problems"] + [report["summary"]]))
     return int(bool(report["problems"]))
+
+
+def _book_pdf(options) -> None:
+    from reefcore.workflow import pdf
+
+    path = pdf.write(options.folder, options.output)
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")

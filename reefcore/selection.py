@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from reefcore import attribution, covariates, croissant, review
+from reefcore import attribution, covariates, croissant, review, spreadsheets
 from reefcore.errors import ReefcoreError
 from reefcore.files import atomic, write_parquet
 
@@ -206,8 +206,8 @@ def write(
         table, selected, "reefnet-selection", title, ", ".join(licences) or "unknown", "See CITATION.cff."
     )
     texts = {
-        "steps.csv": steps.to_csv(index=False, lineterminator="\n"),
-        "attribution.csv": attributed.to_csv(index=False, lineterminator="\n"),
+        "steps.csv": spreadsheets.csv(steps),
+        "attribution.csv": spreadsheets.csv(attributed),
         "CITATION.cff": attribution.citation(attributed, title),
         "croissant.json": json.dumps(described, indent=2, ensure_ascii=False) + "\n",
     }

@@ -19,7 +19,7 @@ NOTEBOOKS = sorted((TOP / "notebooks").rglob("*.ipynb"))
 # A room may import from the lines above its own, and from its own line.
 ROOMS = """
 errors files
-parallel tables images published croissant
+parallel tables images published croissant spreadsheets
 annotations
 taxonomy worms
 curation review benthos
@@ -45,6 +45,7 @@ substrate
 audit
 reproduction
 overview
+explorer
 figures
 profiles
 site
@@ -68,10 +69,10 @@ TABLES_ONLY = [
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
-TABLES_ONLY += ["site"]
+TABLES_ONLY += ["site", "spreadsheets"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
 TABLES_ONLY += ["benthos", "cover", "diversity", "effort"]
-TABLES_ONLY += ["overview"]
+TABLES_ONLY += ["overview", "explorer"]
 TABLES_ONLY += ["texture", "machine", "quality"]
 TABLES_ONLY += ["audit", "audit.read", "audit.rules", "audit.statements"]
 TABLES_ONLY += [

@@ -194,6 +194,8 @@ def on_page(app, pagename, templatename, context, doctree):
     """Give the template the section of a page that somebody wrote."""
     if doctree is None:
         return
+    if 'class="citation-list"' in context.get("body", ""):  # a list whose children are none to a screen reader
+        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
     source, record = Path(app.srcdir), Path(app.srcdir, f"{pagename}.json")
     citation = source.parent / "CITATION.cff"
     if not citation.exists():

@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from reefcore import croissant
+from reefcore import croissant, spreadsheets
 from reefcore.annotations.points import each, labelled_by, pseudonym, telling
 from reefcore.annotations.sheet import key
 from reefcore.errors import ReefcoreError
@@ -134,7 +134,7 @@ def mermaid(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
     table = rows.groupby(list(rows), sort=False).size().astype("str").rename("Number of points *").reset_index()
     for title, part in {"Year": slice(4), "Month": slice(5, 7), "Day": slice(8, 10)}.items():
         table[f"Sample date: {title} *"] = table["day"].str[part].str.lstrip("0")
-    return _inert(table.reindex(columns=MERMAID, fill_value="")), {}
+    return spreadsheets.inert(table.reindex(columns=MERMAID, fill_value="")), {}
 
 
 def uncertainty(latitude: pd.Series) -> pd.Series:
@@ -210,13 +210,7 @@ def darwin_core(frame: pd.DataFrame, rounded: bool = False) -> tuple[pd.DataFram
     if rounded:
         far = uncertainty(pd.to_numeric(found["latitude"], errors="coerce")).map(math.ceil, na_action="ignore")
         table["coordinateUncertaintyInMeters"] = _text(far.astype("Int64"))
-    return _inert(table), left_out
-
-
-def _inert(table: pd.DataFrame) -> pd.DataFrame:
-    """Put an apostrophe before text that a spreadsheet would take for a formula; numbers stay."""
-    formula = re.compile(r"[=+@\t\r]|-(?!\d)")
-    return table.astype("str").apply(each, function=lambda cell: f"'{cell}" if formula.match(cell) else cell)
+    return spreadsheets.inert(table), left_out
 
 
 FORMATS: dict[str, Callable] = {"coralnet": coralnet, "reefcloud": reefcloud, "mermaid": mermaid}

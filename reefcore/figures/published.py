@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from reefcore import published
-from reefcore.figures.results import marked
-from reefcore.figures.style import Shown, show_table
+from reefcore.figures.style import Shown, marked, show_table
 
 
 def _cell(place: str, text: str, words: bool, best: float = 0, note: str = "") -> Shown:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from reefcore import spreadsheets
 from reefcore.annotations import columns as column_map
 from reefcore.errors import ReefcoreError
 from reefcore.files import atomic
@@ -19,7 +20,6 @@ HEAD = """\
 # Paths are relative to this file. Text after # is a remark. Put text with : # % or \\ in 'single quotes'.
 # `reefcore site report {site}` makes the report.
 """
-FORMULA = r"[=+@\t\r]|-(?!\d)"
 #: Key, how it is written where it is empty, and what it does.
 LINES = [
     ("name", "''", "for titles"),
@@ -212,10 +212,7 @@ def write_csv(table: pd.DataFrame, path: Path) -> Path:
     for name in table:
         if pd.api.types.is_datetime64_any_dtype(table[name]):
             table[name] = table[name].dt.strftime("%Y-%m-%d %H:%M:%S").str.removesuffix(" 00:00:00")
-        elif table[name].dtype == "str":
-            risky = table[name].str.match(FORMULA).fillna(False)
-            if risky.any():
-                table[name] = table[name].where(~risky, "'" + table[name])
+    table = spreadsheets.inert(table)
     with atomic(path) as temporary, temporary.open("wb") as file:
         file.write(b"\xef\xbb\xbf")
         csv.write_csv(Table.from_pandas(table, preserve_index=False), file, csv.WriteOptions(quoting_style="needed"))

@@ -94,7 +94,9 @@ def ingredients() -> dict[str, str]:
             raise ReefcoreError(f"the chapter {page} was not run", do="type `make book`, or `reefcore run all` before")
     if "status" in shown:  # a page that says how all others stand, and the same of the same records
         status.write(shown)
-    sources = [p for p in sorted((top / "book").rglob("*")) if p.is_file() and not {"_build", "__pycache__"} & {*p.parts}]
+    sources = [
+        p for p in sorted((top / "book").rglob("*")) if p.is_file() and not {"_build", "__pycache__"} & {*p.parts}
+    ]
     sources = [top / name for name in READ] + [p for p in sources if p.suffix != ".json"]
     made_of = {str(p.relative_to(top)): keys.digest(p) for p in sources if p.exists()} | keys.environment()
     for name, path in workflow.notebooks().items():

@@ -26,6 +26,7 @@ _KEPT = {
     "aria-label",
     "colspan",
     "rowspan",
+    "data-room",
     "open",
     "lang",
 }
@@ -51,13 +52,17 @@ figure{margin:1.5rem 0}
 figure img{display:block;max-width:100%;height:auto;background:#fff;border-radius:3px}
 figcaption,caption{font-size:.9rem;text-align:left;padding:.4rem 0}
 caption{position:sticky;left:0;max-width:min(54rem,100vw - 2rem)}
-.reef-table{overflow-x:auto;margin:1.5rem 0}
+.reef-table{position:relative;overflow-x:auto;margin:1.5rem 0}
 .reef-table table{min-width:min(100%,32rem)}
 table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .7rem .25rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
+tbody th,tfoot th{font-weight:inherit}
 td.number,th.number{text-align:right}
-td.long{min-width:16rem}
-td.name{overflow-wrap:anywhere;min-width:9rem}
+[data-room]::after{content:attr(data-room);visibility:hidden}
+td strong::before{content:"★\\a0"/"";font-size:.8em}
+.long{min-width:16rem;overflow-wrap:anywhere}
+.name{overflow-wrap:anywhere;min-width:9rem}
+.visually-hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--tint);padding:.6rem .9rem;font-size:.85rem}
 code{background:var(--tint);overflow-wrap:anywhere}
 .provenance,.more{color:var(--soft);font-size:.85rem}
