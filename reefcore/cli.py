@@ -270,6 +270,9 @@ def _parser() -> argparse.ArgumentParser:
         required=True, metavar="COMMAND"
     )
     command(group, "build", _book_build, "render the executed chapters with Jupyter Book, where something changed")
+    one = command(group, "archive", _book_archive, "pack the rendered book into one file with a checksum (build/)")
+    one.add_argument("--output", metavar="DIR", help="where it goes (build)")
+    one.add_argument("--json", action="store_true", help="for programs")
     one = command(group, "check", _book_check, "check the rendered book: links, images, addresses, provenance")
     one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
     one.add_argument("--json", action="store_true", help="for programs")
@@ -912,6 +915,17 @@ def _book_build(options) -> None:
     folder = book.build()
     print("\n".join(book.times()))
     print(f"Open {folder / 'index.html'}")
+
+
+def _book_archive(options) -> None:
+    from reefcore.workflow import archive
+
+    made = archive.write(options.output)
+    if options.json:
+        print(json.dumps(made, indent=2, default=str))
+    else:
+        print(f"{made['path']}\n  {made['files']:,} files, {made['bytes'] / 1e6:.1f} MB, SHA-256 {made['sha256']}")
+        print(f"  checksum in {made['checksum']}")
 
 
 def _book_check(options) -> int:

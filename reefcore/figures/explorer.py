@@ -88,7 +88,9 @@ def payload(tables: dict[str, pd.DataFrame], said: str, notice: str) -> dict:
     }
 
 
-def explore(tables: dict[str, pd.DataFrame], said: str, notice: str, name: str = "explorer") -> Shown:
+def explore(
+    tables: dict[str, pd.DataFrame], said: str, notice: str, name: str = "explorer", without: str = ""
+) -> Shown:
     """Show the explorer: without its script a sentence, and the data for it.
 
     Parameters
@@ -96,12 +98,15 @@ def explore(tables: dict[str, pd.DataFrame], said: str, notice: str, name: str =
     tables, said, notice : see `payload`
     name : str
         The anchor of the explorer on its page.
+    without : str
+        The anchor of the first of the pictures and tables that stand for it without the script, and on paper; with it,
+        their section is folded.
     """
     # Within a script element only "</" (and "<!--") mean anything to a browser; names can hold either.
     data = json.dumps(payload(tables, said, notice), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     counts = f"{len(tables['sources'])} sources and {len(tables['taxa'])} taxa"
     return Shown(
-        f'<div class="reef-explorer" id="{html.escape(name)}" data-needs="vega">'
+        f'<div class="reef-explorer" id="{html.escape(name)}" data-needs="vega" data-all="{html.escape(without)}">'
         f'<p class="explorer-off">{html.escape(OFF)}</p>'
         f'<script type="application/json">{data}</script></div>',
         f"[explorer of {counts}]",

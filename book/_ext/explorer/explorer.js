@@ -393,6 +393,15 @@
     }
     const again = () => { if (location.hash.includes("=") || location.hash === `#${app.id}`) { state = read(); show(); } };
     window.addEventListener("popstate", again);
+    // With the explorer at work, the pictures and tables of everything fold away; on paper they stand there again.
+    const rest = document.getElementById(app.dataset.all)?.closest("section"), head = rest?.querySelector("h1, h2, h3");
+    if (head) {
+      const fold = make("details", { className: "explorer-all" }, make("summary", {}, "Show all sources and taxa as pictures and tables"));
+      while (head.nextSibling) fold.append(head.nextSibling);
+      rest.append(fold);
+      window.addEventListener("beforeprint", () => { fold.open = true; });
+      if (fold.querySelector(":target")) fold.open = true;
+    }
     let timer;
     const redraw = () => { clearTimeout(timer); timer = setTimeout(() => charts(summarise(data, state)), 100); };
     window.addEventListener("resize", redraw);
