@@ -272,7 +272,7 @@ def _parser() -> argparse.ArgumentParser:
     command(group, "build", _book_build, "render the executed chapters with Jupyter Book, where something changed")
     one = command(group, "archive", _book_archive, "pack the rendered book into one file with a checksum (build/)")
     one.add_argument("--output", metavar="DIR", help="where it goes (build)")
-    one.add_argument("--json", action="store_true")
+    one.add_argument("--json", action="store_true", help="for programs")
     one = command(group, "check", _book_check, "check the rendered book: links, images, addresses, provenance")
     one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
     one.add_argument("--json", action="store_true", help="for programs")
