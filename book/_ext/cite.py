@@ -53,7 +53,7 @@ class People(PersonStyle):
     def names(self, role, full):
         """Return the template of the names."""
         shown = {"sep": self.sep, "sep2": self.sep2, "last_sep": self.last_sep}
-        return _people(role=role, **shown, other=None if full else self.other)
+        return _people(role=role, **shown, other=None if full else " et al.")
 
     def author_or_editor_or_title(self, full):
         """Return the template of the names: each entry has authors."""
