@@ -314,9 +314,11 @@ def _others(rows: pd.DataFrame, annotations: pd.DataFrame, crop: int) -> pd.Seri
 
 
 def in_words(answers: pd.DataFrame) -> str:
-    """List truth, answer and confidence of `examples`, for those who cannot see the patches."""
+    """Say truth, answer and confidence of `examples`, of the first six by name, for those who cannot see them."""
     parts = [
         f"{row.y_true} → {row.y_pred} ({row.confidence:.0%}{f'; also {row.others}' if row.others else ''})"
         for row in answers.itertuples()
     ]
-    return f"{len(parts)} patches, truth → answer: " + "; ".join(parts) + "."
+    more = f"; and {len(parts) - 6} more" if len(parts) > 6 else ""
+    right = (answers["y_true"] == answers["y_pred"]).sum()
+    return f"{len(parts)} patches, {right} answered right; truth → answer: {'; '.join(parts[:6])}{more}."

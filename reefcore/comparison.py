@@ -78,10 +78,13 @@ def in_percent(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def sentence(table: pd.DataFrame, metric: str) -> str:
-    """Say what `beside` returns in words, for those who cannot see the figure."""
+    """Say in words what a figure of `beside` shows: the best of each setting, here and as published."""
     run = table.dropna(subset=["published", "value"])
-    parts = [f"{row.model} {row.setting} {row.value:.0%} (published {row.published:.0%})" for row in run.itertuples()]
-    return f"Reproduced {metric.replace('_', ' ')} with published values: " + ("; ".join(parts) or "none was run") + "."
+    parts = []
+    for setting, rows in run.groupby("setting", sort=False):
+        here, printed = rows.loc[rows["value"].idxmax()], rows.loc[rows["published"].idxmax()]
+        parts.append(f"{setting} {here.model} {here.value:.0%} ({printed.model} {printed.published:.0%})")
+    return f"Best {metric.replace('_', ' ')} here (published): " + ("; ".join(parts) or "none was run") + "."
 
 
 def not_run(table: pd.DataFrame) -> str:

@@ -92,7 +92,7 @@ def test_palette_is_told_apart_in_grey():
 
 def text_of(figure) -> str:
     figure.draw_without_rendering()
-    return " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
+    return " ".join(text.get_text() for axes in figure.axes for text in (*axes.texts, axes.xaxis.label))
 
 
 def test_the_funnel_draws_rules_that_were_applied_with_what_they_took():

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREY, MARKERS, ORANGE, RED, canvas
+from reefcore.figures.style import BLUE, GREY, MARKERS, NARROW, ORANGE, PALE, RED, SMALL, canvas, key
 
 
 def allowed_f1(table: pd.DataFrame) -> Figure:
@@ -17,20 +17,27 @@ def allowed_f1(table: pd.DataFrame) -> Figure:
     table : DataFrame
         ``name``; ``limit`` (the mean of the two averages) and ``macro_f1``, percent; ``above``: by more than rounding.
     """
-    figure, (axes,) = canvas(6, 5)
+    figure, (axes,) = canvas(NARROW, 4.4)
     above = table["above"]
     ends = [table[["limit", "macro_f1"]].min(axis=None) - 3, table[["limit", "macro_f1"]].max(axis=None) + 3]
-    axes.plot(ends, ends, color=GREY, lw=1, label="the mean of the two: no macro F1 lies above")
+    axes.plot(ends, ends, color=GREY, lw=1, label="the mean of the two, the most that F1 can be")
     for part, marker, colour, text in (
         (~above, MARKERS[0], BLUE, "as printed"),
         (above, MARKERS[2], RED, "above, by more than rounding"),
     ):
         axes.plot(table["limit"][part], table["macro_f1"][part], marker, color=colour, ms=5, ls="", label=text)
     for row in table[above].itertuples():
-        axes.annotate(row.name, (row.limit, row.macro_f1), (-6, 6), textcoords="offset points", ha="right", fontsize=8)
-    axes.set(xlabel="mean of printed macro precision and macro recall (%)", ylabel="printed macro F1 (%)")
+        axes.annotate(
+            row.name.replace(", ", ",\n"),
+            (row.limit, row.macro_f1),
+            (-6, 6),
+            textcoords="offset points",
+            ha="right",
+            fontsize=SMALL,
+        )
+    axes.set(xlabel="mean of printed macro precision and recall (%)", ylabel="printed macro F1 (%)")
     axes.set(xlim=ends, ylim=ends, aspect="equal")
-    axes.legend(loc="lower right", fontsize=8)
+    key(figure, *axes.get_legend_handles_labels())
     return figure
 
 
@@ -43,11 +50,11 @@ def grains(table: pd.DataFrame) -> Figure:
         ``model``, ``setting``, ``value`` and ``step`` (its printed precision), both percent, and ``n``.
     """
     models, settings = list(dict.fromkeys(table["model"])), list(dict.fromkeys(table["setting"]))
-    figure, (axes,) = canvas(7, 1.2 + 0.32 * len(models))
+    figure, (axes,) = canvas(NARROW, 1.2 + 0.3 * len(models))
     counts = table["value"] * table["n"] / 100
     offset = table["value"] - 100 * np.round(counts) / table["n"]
     half, grain = table["step"].max() / 2, 100 / table["n"].min()
-    axes.axvspan(-half, half, color="#E6E6E6", lw=0, label="rounding explains it")
+    axes.axvspan(-half, half, color=PALE, lw=0, label="rounding explains it")
     for number, (setting, colour) in enumerate(zip(settings, (BLUE, ORANGE, GREY), strict=False)):
         part = table["setting"] == setting
         y = table.loc[part, "model"].map(models.index) + 0.22 * (number - (len(settings) - 1) / 2)
@@ -55,6 +62,6 @@ def grains(table: pd.DataFrame) -> Figure:
     axes.axvline(0, color=GREY, lw=0.8, zorder=0)
     axes.set(xlim=(-0.55 * grain, 0.55 * grain), ylim=(len(models) - 0.4, -0.6))
     axes.set(yticks=range(len(models)), yticklabels=models, xlabel="printed value minus the nearest k / n (points)")
-    axes.grid(axis="y", color="#EEEEEE", lw=0.8)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8)
+    axes.grid(axis="y", color=PALE, lw=0.8)
+    key(figure, *axes.get_legend_handles_labels(), columns=4)
     return figure

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from reefcore.errors import ReefcoreError
-from reefcore.figures.style import BLUE, GREEN, GREY, RED, canvas
+from reefcore.figures.style import BLUE, GREEN, GREY, NARROW, PALE, RED, SMALL, WIDE, canvas, key, short
 
 CHANNELS = (("red", RED, "o", "-"), ("green", GREEN, "s", "--"), ("blue", BLUE, "^", ":"))
 LEVELS = np.arange(0, 256, 2)
@@ -48,7 +50,7 @@ def source_densities(covariates: pd.DataFrame, sources: list[str] | None = None)
     if absent := [name for name in chosen if name not in counts.index]:
         raise ReefcoreError(f"the source {absent[0]!r} has no photo", do="choose from the sources of the table")
     order = _by_cast(covariates[covariates["source"].isin(list(chosen))]).index
-    figure, (axes,) = canvas(7.5, 0.34 * len(order) + 1)
+    figure, (axes,) = canvas(NARROW, 0.34 * len(order) + 1)
     for place, source in enumerate(order):
         photos = covariates[covariates["source"] == source]
         for name, colour, _, line in CHANNELS:
@@ -56,13 +58,13 @@ def source_densities(covariates: pd.DataFrame, sources: list[str] | None = None)
             shape = np.where(density > 0.01, place - 0.85 * density, np.nan)  # lines along the ground would blur it
             axes.fill_between(LEVELS, place, shape, color=colour, alpha=0.12, lw=0)
             axes.plot(LEVELS, shape, line, color=colour, lw=1.2, label=name if place == 0 else None)
-    axes.hlines(range(len(order)), 0, 255, color="#DDDDDD", lw=0.6, zorder=0)
+    axes.hlines(range(len(order)), 0, 255, color=PALE, lw=0.6, zorder=0)
     axes.set(
         xlim=(0, 255), ylim=(len(order) - 0.8, -1.1), xlabel="mean value of a photo (0-255)", yticks=range(len(order))
     )
-    axes.set_yticklabels([f"{source} ({counts[source]:,})" for source in order], fontsize=7)
+    axes.set_yticklabels([textwrap.fill(f"{source} ({counts[source]:,})", 24) for source in order], fontsize=SMALL)
     axes.tick_params(axis="y", length=0)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
+    key(figure, *axes.get_legend_handles_labels(), columns=3)
     return figure
 
 
@@ -75,7 +77,7 @@ def source_colours(covariates: pd.DataFrame) -> Figure:
         ``source``, ``red``, ``green``, ``blue`` (0 to 255), one row per photo.
     """
     middle = _by_cast(covariates)
-    figure, (axes,) = canvas(8, 3.4)
+    figure, (axes,) = canvas(WIDE, 3.2)
     place = covariates["source"].map({name: i for i, name in enumerate(middle.index)})
     for name, colour, marker, _ in CHANNELS:
         axes.scatter(place, covariates[name], s=3, color=colour, alpha=0.15, lw=0, rasterized=True)
@@ -86,7 +88,7 @@ def source_colours(covariates: pd.DataFrame) -> Figure:
         xticks=[],
         ylim=(0, 255),
     )
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
+    key(figure, *axes.get_legend_handles_labels(), columns=3)
     return figure
 
 
@@ -103,19 +105,19 @@ def resolution_scatter(covariates: pd.DataFrame) -> Figure:
     step = np.exp(np.round(np.log(covariates["megapixels"]) / np.log(1.02)) * np.log(1.02))
     dots = covariates.groupby(["source", step.rename("step")])["megapixels"].agg(["median", "size"]).reset_index()
     share = dots["size"] / dots.groupby("source")["size"].transform("sum")
-    figure, (axes,) = canvas(7, max(2.5, 0.15 * len(middle) + 1))
+    figure, (axes,) = canvas(NARROW, max(2.5, 0.15 * len(middle) + 1))
     place = dots["source"].map({name: i for i, name in enumerate(middle.index)})
-    axes.hlines(range(len(middle)), middle.min() / 100, middle.max() * 100, color="#EEEEEE", lw=0.6, zorder=0)
+    axes.hlines(range(len(middle)), middle.min() / 100, middle.max() * 100, color=PALE, lw=0.6, zorder=0)
     axes.scatter(dots["median"], place, s=6 + 40 * share, color=BLUE, alpha=0.6, lw=0)
     whole = covariates["megapixels"].median()
     axes.axvline(whole, color=RED, lw=1, ls="--")
     low, high = covariates["megapixels"].min(), covariates["megapixels"].max()
     side = "right" if whole**2 > low * high else "left"
     text = f" median of all photos: {whole:.3g} "
-    axes.text(whole, len(middle) - 0.3, text, color=RED, fontsize=8, va="bottom", ha=side)
+    axes.text(whole, len(middle) - 0.3, text, color=RED, fontsize=SMALL, va="bottom", ha=side)
     axes.set(xscale="log", xlabel="megapixels (log scale)", xlim=(low / 1.3, high * 1.3), yticks=range(len(middle)))
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_yticklabels(middle.index, fontsize=6)
+    axes.set_yticklabels([short(name) for name in middle.index], fontsize=SMALL)
     axes.set_ylim(-0.8, len(middle) + 0.8)
     axes.tick_params(axis="y", length=0)
     return figure
@@ -140,17 +142,19 @@ def colour_neighbours(distances: pd.DataFrame) -> Figure:
     np.fill_diagonal(values, np.nan)
     nearest = np.nanargmin(values, axis=1)
     order = np.argsort(np.nanmin(values, axis=1), kind="stable")[::-1]
-    figure, (axes,) = canvas(8, max(2.5, 0.15 * len(order) + 1))
+    figure, (axes,) = canvas(NARROW + 0.3, max(2.5, 0.15 * len(order) + 1))
     place = np.arange(len(order))
     every = np.repeat(place[:, None], len(order), axis=1)
-    axes.plot(values[order], every, "o", ms=2.5, color=GREY, alpha=0.35, mew=0, rasterized=True)
-    axes.plot(values[order, nearest[order]], place, "D", ms=4, color=BLUE)
-    axes.set(xlabel="colour distance to each other source (levels of 255)", yticks=range(len(order)))
+    axes.plot(
+        values[order], every, "o", ms=2.5, color=GREY, alpha=0.35, mew=0, rasterized=True, label="each other source"
+    )
+    axes.plot(values[order, nearest[order]], place, "D", ms=4, color=BLUE, label="the nearest, named right")
+    axes.set(xlabel="colour distance (levels of 255)", yticks=range(len(order)))
     axes.set(xlim=(0, None), ylim=(-0.8, len(order) - 0.2))
-    axes.set_yticklabels(distances.index[order], fontsize=6)
+    axes.set_yticklabels([short(name) for name in distances.index[order]], fontsize=SMALL)
     names = axes.secondary_yaxis("right")
-    names.set_yticks(range(len(order)), distances.index[nearest[order]], fontsize=6, color=BLUE)
-    names.set_ylabel("its nearest", color=BLUE)
+    names.set_yticks(place, [short(name) for name in distances.index[nearest[order]]], fontsize=SMALL, color=BLUE)
+    key(figure, *axes.get_legend_handles_labels())
     for side in (axes, names):
         side.tick_params(axis="y", length=0)
     names.spines["right"].set_visible(False)

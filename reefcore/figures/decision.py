@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREEN, GREY, ORANGE, RED, canvas
+from reefcore.figures.style import BLUE, GREEN, GREY, NARROW, ORANGE, RED, SMALL, canvas, key
 
 LINES = {
     "precision": ("Deploy precision", BLUE, "-"),
@@ -30,7 +30,7 @@ def alpha_curve(curve: pd.DataFrame, marked, chosen: float, published: float | N
     published : float, optional
         Published accuracy, a fraction, at an alpha that is not known.
     """
-    figure, panels = canvas(8.4, 3.9, 2)
+    figure, panels = canvas(NARROW, 5.4, 1, 2, sharex=True)
     for axes, metrics in zip(panels, (("precision", "recall"), ("accuracy", "f1")), strict=True):
         for metric in metrics:
             label, colour, style = LINES[metric]
@@ -40,15 +40,15 @@ def alpha_curve(curve: pd.DataFrame, marked, chosen: float, published: float | N
             axes.step(rows["alpha"], 100 * rows["value"], style, where="post", color=colour, lw=1.6, label=label)
         for alpha in marked:
             axes.axvline(alpha, color="black", lw=0.8, ls=":")
-            axes.text(alpha, 101.5, f"{alpha:g}", ha="center", fontsize=8)
+            axes.text(alpha, 101.5, f"{alpha:g}", ha="center", fontsize=SMALL)
         axes.axvline(chosen, color=RED, lw=1.4, label=f"chosen on validation: {chosen:.2f}")
-        axes.set(xlabel="alpha", xlim=(0, 1), ylim=(0, 101))
+        axes.set(ylabel="percent, 95 % interval", xlim=(0, 1), ylim=(0, 101))
     if published is not None:
         label = f"published accuracy, {published:.1%}; alpha unknown"
         panels[1].axhline(100 * published, color="black", lw=1, ls="-.", label=label)
-    panels[0].set_ylabel("percent, 95 % interval")
+    panels[1].set_xlabel("alpha")
     keys = {key: mark for axes in panels for mark, key in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(keys.values(), keys.keys(), loc="outside upper center", ncols=3, fontsize=8)
+    key(figure, list(keys.values()), keys.keys(), columns=3)
     return figure
 
 
@@ -62,7 +62,7 @@ def cost_curve(costs: pd.DataFrame, never: float) -> Figure:
     never : float
         Cost per frame where nothing is ever deployed.
     """
-    figure, (axes,) = canvas(7, 3.7)
+    figure, (axes,) = canvas(NARROW, 3.4)
     some = costs[costs["alpha"] < 1]
     axes.fill_between(some["alpha"], some["ci_low"], some["ci_high"], step="mid", color=BLUE, alpha=0.18, lw=0)
     axes.step(some["alpha"], some["cost"], where="mid", color=BLUE, lw=1.6, label="cost per frame, 95 % interval")
@@ -79,7 +79,7 @@ def cost_curve(costs: pd.DataFrame, never: float) -> Figure:
     axes.set_zorder(share.get_zorder() + 1)
     axes.patch.set_visible(False)
     marks = [*axes.get_legend_handles_labels()[0], *share.get_legend_handles_labels()[0]]
-    figure.legend(handles=marks, loc="outside upper center", ncols=4, fontsize=8)
+    key(figure, marks, columns=4)
     return figure
 
 
@@ -93,7 +93,7 @@ def cheapest_alpha(table: pd.DataFrame, price: float) -> Figure:
     price : float
         Of the page, marked.
     """
-    figure, (axes,) = canvas(6, 3.2)
+    figure, (axes,) = canvas(NARROW, 2.9)
     axes.vlines(table["wrong_per_missed"], table["ci_low"], table["ci_high"], color=BLUE, lw=1.5)
     axes.plot(table["wrong_per_missed"], table["alpha"], "o-", color=BLUE, ms=5, lw=1)
     axes.axvline(price, color=RED, lw=1, ls="--")
@@ -115,11 +115,20 @@ def decided(ratio: np.ndarray, truth: np.ndarray, alpha: float) -> Figure:
     alpha : float
         Marked.
     """
-    figure, (axes,) = canvas(6.4, 3)
+    figure, (axes,) = canvas(NARROW, 2.9)
     groups = [ratio[truth], ratio[~truth]]
     names = ["the expert would deploy", "the expert would not"]
-    axes.hist(groups, np.linspace(0, 1, 15), stacked=True, color=[BLUE, ORANGE], label=names)
+    axes.hist(
+        groups,
+        np.linspace(0, 1, 15),
+        stacked=True,
+        color=[BLUE, ORANGE],
+        hatch=["", "///"],
+        ec="white",
+        lw=0,
+        label=names,
+    )
     axes.axvline(alpha, color=RED, lw=1.4, label=f"chosen alpha, {alpha:.2f}")
     axes.set(xlabel="share of patches predicted Deploy", ylabel="frames", xlim=(0, 1))
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
+    key(figure, *axes.get_legend_handles_labels(), columns=3)
     return figure

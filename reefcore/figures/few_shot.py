@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RED, canvas
+from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, PALE, PINK, RED, SKY, canvas, key
 
-COLOURS = (GREY, BLUE, GREEN, ORANGE, RED, "#CC79A7", "#56B4E9")
+COLOURS = (GREY, BLUE, GREEN, ORANGE, RED, PINK, SKY)
 PUBLISHED = {"marker": "D", "ms": 5, "mfc": "white", "color": "black", "ls": "none"}
 SHIFT = 1.05  # between lines, so that intervals stand side by side
 
@@ -29,7 +29,7 @@ def label_curves(curves: pd.DataFrame, titles: dict[str, str], later: pd.DataFra
         ``setting``, ``shots``, ``published`` (fraction): diamonds in its panel.
     """
     shown = [setting for setting in titles if (curves["setting"] == setting).any()]
-    figure, panels = canvas(3.1 * len(shown) + 0.6, 4.2, columns=len(shown))
+    figure, panels = canvas(2.2 * len(shown) + 0.6, 3.8, columns=len(shown))
     names = list(dict.fromkeys(curves["features"]))
     tuned = set(curves.loc[curves["method"] == "fine-tuning", "features"])
     looks = {
@@ -47,14 +47,14 @@ def label_curves(curves: pd.DataFrame, titles: dict[str, str], later: pd.DataFra
         axes.axhline(100 * here["chance"].iloc[0], color="black", lw=0.8, ls=":")
         if later is not None and len(points := later[later["setting"] == setting]):
             axes.plot(points["shots"], 100 * points["published"], **PUBLISHED)
-        axes.set(xscale="log", xlabel="labels per genus (log scale)", xticks=shots, xticklabels=shots)
+        axes.set(xscale="log", xlabel="labels per genus (log)", xticks=shots, xticklabels=shots)
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_title(titles[setting], fontsize=9)
-        axes.grid(axis="y", color="#E5E5E5", lw=0.6)
+        axes.set_title(titles[setting])
+        axes.grid(axis="y", color=PALE, lw=0.6)
     panels[0].set(ylabel="macro recall (%), 95 % interval", ylim=(0, None))
     keys = [Line2D([], [], label=name, ms=4, lw=1.3, **look) for name, look in looks.items()]
     keys.append(Line2D([], [], color="black", lw=0.8, ls=":", label="chance"))
     if later is not None and later["setting"].isin(shown).any():
         keys.append(Line2D([], [], label="later version of the paper, other models", **PUBLISHED))
-    figure.legend(handles=keys, loc="outside upper center", ncols=3, fontsize=8)
+    key(figure, keys, columns=3)
     return figure

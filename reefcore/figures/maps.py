@@ -13,10 +13,25 @@ from matplotlib.lines import Line2D
 
 from reefcore import geography
 from reefcore.errors import ReefcoreError
-from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RED, canvas
+from reefcore.figures.style import (
+    BLUE,
+    COAST,
+    GREEN,
+    GREY,
+    LAND,
+    LINE,
+    MARKERS,
+    ORANGE,
+    PINK,
+    RED,
+    SMALL,
+    WATER,
+    WIDE,
+    canvas,
+    key,
+)
 
-COLOURS = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#000000")  # all of Okabe and Ito's
-OUTLINE, LAND, WATER = "#9FD2F2", "#D9D9D9", "#F4F9FC"
+COLOURS = (BLUE, ORANGE, GREEN, RED, PINK, "black")  # all of Okabe and Ito's
 LATITUDES = (-42, 42)  # of the world map: no reef of hard corals lies beyond
 
 
@@ -48,7 +63,7 @@ def source_map(groups: pd.DataFrame, ecoregions=None) -> Figure:
     """
     if groups.empty:
         raise ReefcoreError("there is no source to draw", do="check the annotations")
-    figure, (axes,) = canvas(9, 3.8)
+    figure, (axes,) = canvas(8, 3.7)
     centre, (south, north) = geography.CENTRE, LATITUDES
 
     def shapes(table, **look):
@@ -61,7 +76,7 @@ def source_map(groups: pd.DataFrame, ecoregions=None) -> Figure:
 
     _graticule(axes, centre)
     if ecoregions is not None:
-        shapes(ecoregions.geometry.simplify(0.1), facecolor="none", edgecolor=OUTLINE, lw=0.6, zorder=0.8)
+        shapes(ecoregions.geometry.simplify(0.1), facecolor="none", edgecolor=COAST, lw=0.6, zorder=0.8)
     shapes(geography.land(), facecolor=LAND, edgecolor="white", lw=0.3, zorder=1)
     placed = groups[groups["latitude"].notna()].sort_values("annotations", ascending=False)
     x, y = geography.equal_earth((placed["longitude"] - centre + 180) % 360 - 180, placed["latitude"])
@@ -80,11 +95,11 @@ def source_map(groups: pd.DataFrame, ecoregions=None) -> Figure:
         sizes.append(
             Line2D([], [], ls="", marker="o", ms=size, mfc="none", mec=GREY, label=f"{10**power:,} annotations")
         )
-    figure.legend(handles=keys, loc="outside upper center", ncols=6, fontsize=8, frameon=False)
-    axes.legend(handles=sizes, loc="upper center", bbox_to_anchor=(0.5, -0.07), ncols=3, fontsize=8, frameon=False)
+    key(figure, keys, columns=6)
+    axes.legend(handles=sizes, loc="upper center", bbox_to_anchor=(0.5, -0.07), ncols=3, fontsize=SMALL)
     lost = groups.loc[groups["latitude"].isna(), "members"]
     note = "No usable position, not drawn: " + "; ".join(lost) + "." if len(lost) else ""
-    axes.set_xlabel(note, fontsize=8, color=GREY, wrap=True)
+    axes.set_xlabel(note, fontsize=SMALL, color=GREY, wrap=True)
     axes.set_ylabel("")  # geopandas writes one
     return figure
 
@@ -95,16 +110,16 @@ def _graticule(axes: Axes, centre: float) -> None:
     every = np.linspace(-180, 180, 181)
     for latitude in (-30, -15, 0, 15, 30):
         x, y = geography.equal_earth(every, np.full_like(every, latitude))
-        axes.plot(x, y, color="#CCCCCC", lw=0.5, zorder=0.5)
-        axes.text(x[0], y[0], _degrees(latitude, "NS") + " ", ha="right", va="center", fontsize=8, color=GREY)
+        axes.plot(x, y, color=LINE, lw=0.5, zorder=0.5)
+        axes.text(x[0], y[0], _degrees(latitude, "NS") + " ", ha="right", va="center", fontsize=SMALL, color=GREY)
     up = np.linspace(south, north, 43)
     for longitude in range(0, 360, 60):
         east = (longitude - centre + 180) % 360 - 180
         x, y = geography.equal_earth(np.full_like(up, east), up)
-        axes.plot(x, y, color="#CCCCCC", lw=0.5, zorder=0.5)
+        axes.plot(x, y, color=LINE, lw=0.5, zorder=0.5)
         name = _degrees((longitude + 180) % 360 - 180, "EW")
         axes.annotate(
-            name, (x[0], y[0]), (0, -3), textcoords="offset points", ha="center", va="top", fontsize=8, color=GREY
+            name, (x[0], y[0]), (0, -3), textcoords="offset points", ha="center", va="top", fontsize=SMALL, color=GREY
         )
     corner = [np.full_like(up, -180), every, np.full_like(up, 180), every[::-1]]
     side = [up, np.full_like(every, north), up[::-1], np.full_like(every, south)]
@@ -123,13 +138,13 @@ def ecoregion_bars(table: pd.DataFrame) -> Figure:
     table : DataFrame
         From `reefcore.geography.by_ecoregion`; the first row is drawn on top.
     """
-    figure, panels = canvas(9, max(2.5, 0.22 * len(table) + 0.8), columns=3)
+    figure, panels = canvas(WIDE, max(2.5, 0.22 * len(table) + 0.8), columns=3)
     for axes, name, colour in zip(panels, ("sources", "images", "annotations"), (ORANGE, GREEN, BLUE), strict=True):
         axes.barh(table["ecoregion"], table[name], color=colour, height=0.7)
         axes.set(xscale="log", title=name, xlim=(0.5, table[name].max() * 5))
         for place, value in enumerate(table[name]):
-            axes.text(value * 1.1, place, f"{value:,}", va="center", fontsize=7, color=GREY)
-    panels[0].tick_params(axis="y", labelsize=8)
+            axes.text(value * 1.1, place, f"{value:,}", va="center", fontsize=SMALL, color=GREY)
+    panels[0].tick_params(axis="y", labelsize=SMALL)
     for axes in panels:
         axes.tick_params(axis="y", length=0)
     panels[0].set_ylim(len(table) - 0.4, -0.6)
@@ -167,24 +182,24 @@ def site_panels(points: pd.DataFrame, land, degrees: float = 0.5) -> Figure:
     coast = geography.recentre(land, centre).translate(centre)
     region = photos[["east", "latitude"]]
     parts = [("b  the site", site, RED, "o"), ("c  outside of it", outside, BLUE, "s")][: 1 + bool(len(outside))]
-    figure, (first,) = canvas(4.2 * (1 + len(parts)), 4.4)
+    figure, (first,) = canvas(2.5 * (1 + len(parts)), 3.0)
     grid = GridSpec(1, 1 + len(parts), figure=figure)
     first.set_subplotspec(grid[0])
     panel(first, region, 8.0, coast)
-    first.set_title("a  the region", loc="left", fontsize=11)
+    first.set_title("a  the region", loc="left")
     for column, (title, here, colour, marker) in enumerate(parts, 1):
         axes = figure.add_subplot(grid[column])
         frame = panel(axes, here[["east", "latitude"]], 0.05, coast)
         # Darker where more photos lie upon each other.
         axes.scatter(here["east"], here["latitude"], s=22, marker=marker, color=colour, alpha=0.5, lw=0, zorder=3)
-        axes.set_title(title, loc="left", fontsize=11)
+        axes.set_title(title, loc="left")
         spots = len(here.drop_duplicates(["latitude", "longitude"]))
         same = "one position for all photos" if spots == 1 else f"{spots:,} positions"
         axes.set_xlabel(f"photos: {len(here):,}; {same}")
         first.plot(*frame, color=colour, lw=1.2, zorder=3)
         first.plot(here["east"].mean(), here["latitude"].mean(), marker, color=colour, ms=5, zorder=3)
         first.annotate(
-            title[0], (here["east"].mean(), here["latitude"].mean()), (6, 4), textcoords="offset points", fontsize=11
+            title[0], (here["east"].mean(), here["latitude"].mean()), (6, 4), textcoords="offset points", fontsize=10
         )
     lost = len(checked) - len(photos)
     first.set_xlabel(f"photos without a usable position: {lost:,}" if lost else "")
@@ -213,13 +228,13 @@ def panel(axes: Axes, places: pd.DataFrame, margin: float, land) -> tuple[list, 
         land.plot(ax=axes, facecolor=LAND, edgecolor="white", lw=0.3, zorder=1)
     axes.set(xlim=(west, east), ylim=(south, north), ylabel="", aspect=1 / stretch, facecolor=WATER)
     axes.spines[:].set_visible(True)
-    axes.locator_params(nbins=4)
+    axes.locator_params(nbins=3)
     axes.xaxis.set_major_formatter(lambda value, _: _degrees((value + 180) % 360 - 180, "EW"))
     axes.yaxis.set_major_formatter(lambda value, _: _degrees(value, "NS"))
-    axes.tick_params(labelsize=8)
+    axes.tick_params(labelsize=SMALL)
     degree = np.pi / 180 * geography.EARTH_KM
     length = round_length(half * degree / 2)
     x, y = west + 0.06 * (east - west), south + 0.06 * (north - south)
     axes.plot([x, x + length / degree / stretch], [y, y], color="black", lw=2, solid_capstyle="butt", zorder=4)
-    axes.annotate(f"{length:g} km", (x, y), (0, 4), textcoords="offset points", fontsize=8, zorder=4)
+    axes.annotate(f"{length:g} km", (x, y), (0, 4), textcoords="offset points", fontsize=SMALL, zorder=4)
     return [west, east, east, west, west], [south, south, north, north, south]

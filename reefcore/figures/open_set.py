@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREEN, GREY, ORANGE, canvas
+from reefcore.figures.style import BLUE, GREEN, GREY, NARROW, ORANGE, SMALL, canvas, key
 from reefcore.tables import KNOWN
 
 TITLES = {"msp": "largest probability", "mls": "largest logit", "energy": "energy", "knn": "nearness (kNN)"}
@@ -24,18 +24,20 @@ def known_unknown(predictions: pd.DataFrame, known: pd.Series, scores: list[str]
     known : Series of bool
     scores : list of str
     """
-    figure, panels = canvas(1 + 1.75 * len(scores), 2.9, len(scores))
-    for axes, name in zip(panels, scores, strict=True):
+    figure, panels = canvas(NARROW, 0.5 + 1.9 * -(-len(scores) // 2), min(2, len(scores)), -(-len(scores) // 2))
+    for axes, name in zip(panels, scores, strict=False):
         values = predictions[KNOWN + name]
         bins = np.linspace(*values.quantile([0.002, 0.998]), 26)
         for part, colour, label, filled in ((known, BLUE, "known", True), (~known, ORANGE, "unknown", False)):
             weights = np.full(int(part.sum()), 100 / max(int(part.sum()), 1))
             kind = {"alpha": 0.45} if filled else {"histtype": "step", "lw": 1.6}
             axes.hist(values[part].clip(bins[0], bins[-1]), bins, weights=weights, color=colour, label=label, **kind)
-        axes.set_xlabel(TITLES.get(name, name), fontsize=9)
-        axes.tick_params(labelsize=8)
-    panels[0].set_ylabel("points of the kind (%)")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8)
+        axes.set_xlabel(TITLES.get(name, name))
+        axes.tick_params(labelsize=SMALL)
+    for axes in panels[len(scores) :]:
+        axes.remove()
+    figure.supylabel("points of the kind (%)", fontsize=9.5)
+    key(figure, *panels[0].get_legend_handles_labels(), columns=2)
     return figure
 
 
@@ -47,7 +49,7 @@ def risk_coverage(curves: dict[str, pd.DataFrame]) -> Figure:
     curves : dict
         Title -> ``score``, ``coverage``, ``risk``, ``ci_low``, ``ci_high`` (fractions).
     """
-    figure, panels = canvas(1 + 3 * len(curves), 3.3, len(curves))
+    figure, panels = canvas(NARROW, 0.5 + 2.5 * len(curves), 1, len(curves), sharex=True)
     for axes, (title, table) in zip(panels, curves.items(), strict=True):
         for name, rows in table.groupby("score", sort=False):
             colour = COLOURS.get(name, "black")
@@ -56,7 +58,7 @@ def risk_coverage(curves: dict[str, pd.DataFrame]) -> Figure:
             axes.fill_between(
                 100 * rows["coverage"], 100 * rows["ci_low"], 100 * rows["ci_high"], color=colour, alpha=0.1
             )
-        axes.set(xlim=(0, 100), ylim=(0, 100), xlabel="accepted, the surest first (% of all points)", title=title)
-    panels[0].set_ylabel("wrong among the accepted (%)")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8)
+        axes.set(xlim=(0, 100), ylim=(0, 100), ylabel="wrong among the accepted (%)", title=title)
+    panels[-1].set_xlabel("accepted, the surest first (% of all points)")
+    key(figure, *panels[0].get_legend_handles_labels(), columns=4)
     return figure

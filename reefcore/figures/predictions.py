@@ -8,12 +8,26 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RED, canvas
+from reefcore.figures.style import (
+    BLUE,
+    FINE,
+    GREEN,
+    GREY,
+    LINE,
+    MARKERS,
+    NARROW,
+    ORANGE,
+    PALE,
+    RED,
+    SMALL,
+    WIDE,
+    canvas,
+    key,
+)
 
-ROW = 0.19  # inches per class
+ROW = 0.2  # inches per class
 PRINTED = 0.1  # shares from which a cell has its number
 COLOURS = (BLUE, ORANGE, GREEN, RED)
-ABSENT = "#EFEFEF"
 
 
 def per_class(table: pd.DataFrame) -> Figure:
@@ -26,30 +40,30 @@ def per_class(table: pd.DataFrame) -> Figure:
     table : DataFrame
         From `reefcore.classes.per_class`.
     """
-    figure, (train, top, recall) = canvas(9, ROW * len(table) + 1, columns=3)
+    figure, (train, top, recall) = canvas(WIDE, ROW * len(table) + 1, columns=3)
     place = np.arange(len(table))
     train.barh(place, table["train"], color=BLUE, height=0.7)
     train.set(xscale="log", xlabel="training points (log scale)", xlim=(0.8, 3 * max(1, table["train"].max())))
     top.barh(place, 100 * table["top_share"].fillna(0), color=ORANGE, height=0.7)
-    top.set(xlabel="share of the class's errors (%)", xlim=(0, 160), xticks=range(0, 101, 25))
+    top.set(xlabel="share of its errors (%)", xlim=(0, 215), xticks=range(0, 101, 25))
     seen = table["n"] > 0
     recall.hlines(place[seen], 100 * table["ci_low"][seen], 100 * table["ci_high"][seen], color=BLUE, lw=1.2)
     recall.plot(100 * table["recall"], place, "o", color=BLUE, ms=4)
     recall.set(xlabel="recall (%), 95 % interval", xlim=(-3, 103))
     for at, row in enumerate(table.itertuples()):
-        train.text(max(row.train, 0.8) * 1.08, at, f"{row.train:,}", va="center", fontsize=6.5, color=GREY)
+        train.text(max(row.train, 0.8) * 1.08, at, f"{row.train:,}", va="center", fontsize=SMALL, color=GREY)
         if row.n == 0:
-            recall.text(50, at, "not in the test", va="center", ha="center", fontsize=6.5, color=GREY)
+            recall.text(50, at, "not in the test", va="center", ha="center", fontsize=SMALL, color=GREY)
         elif row.errors:
-            top.text(100 * row.top_share + 2, at, row.taken_for, va="center", fontsize=6.5, color=GREY)
+            top.text(100 * row.top_share + 2, at, row.taken_for, va="center", fontsize=SMALL, color=GREY)
         else:
-            top.text(2, at, "no error", va="center", fontsize=6.5, color=GREY)
-    for axes, title in zip((train, top, recall), ("Training", "Most frequent wrong label", "Recall"), strict=True):
-        axes.set_title(title, fontsize=9)
-        axes.grid(axis="x", color="#E5E5E5", lw=0.6)
+            top.text(2, at, "no error", va="center", fontsize=SMALL, color=GREY)
+    for axes, title in zip((train, top, recall), ("Training", "Taken most often for", "Recall"), strict=True):
+        axes.set_title(title)
+        axes.grid(axis="x", color=PALE, lw=0.6)
         axes.set_axisbelow(True)
     train.set(yticks=place, ylim=(len(table) - 0.4, -0.6))
-    train.set_yticklabels(table["label"], fontsize=7.5)
+    train.set_yticklabels(table["label"], fontsize=SMALL)
     return figure
 
 
@@ -80,24 +94,24 @@ def confusion(shares: pd.DataFrame, families: pd.Series | None = None, counts: p
     for row, column in zip(rows, columns, strict=True):
         if (share := values[row, column]) >= PRINTED:
             ink = "white" if share > 0.6 else "black"
-            axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=5.5, color=ink)
+            axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=FINE, color=ink)
     for row in np.flatnonzero(np.isnan(values).all(axis=1)):
-        absent = Rectangle((-0.5, row - 0.5), size, 1, fc=ABSENT, ec="#B0B0B0", hatch="////", lw=0)
+        absent = Rectangle((-0.5, row - 0.5), size, 1, fc=PALE, ec=LINE, hatch="////", lw=0)
         axes.add_patch(absent)
         axes.text(
-            size / 2 - 0.5, row, "not in the test", ha="center", va="center", fontsize=6.5, backgroundcolor=ABSENT
+            size / 2 - 0.5, row, "not in the test", ha="center", va="center", fontsize=SMALL, backgroundcolor=PALE
         )
     edges = np.arange(size + 1) - 0.5
-    axes.hlines(edges, -0.5, size - 0.5, color="#EAEAEA", lw=0.4, zorder=0)
-    axes.vlines(edges, -0.5, size - 0.5, color="#EAEAEA", lw=0.4, zorder=0)
+    axes.hlines(edges, -0.5, size - 0.5, color=PALE, lw=0.4, zorder=0)
+    axes.vlines(edges, -0.5, size - 0.5, color=PALE, lw=0.4, zorder=0)
     axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), xlabel="predicted", ylabel="truth", aspect="equal")
-    axes.set_xticks(range(size), shares.columns, rotation=90, fontsize=7)
+    axes.set_xticks(range(size), shares.columns, rotation=90, fontsize=SMALL)
     names = shares.index if counts is None else [f"{name} ({counts.get(name, 0):,})" for name in shares.index]
-    axes.set_yticks(range(size), names, fontsize=7)
+    axes.set_yticks(range(size), names, fontsize=SMALL)
     if families is not None:
         _blocks(axes, families.reindex(shares.index).to_numpy())
     bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01)
-    bar.set_label("share of the points of the true class (%)", fontsize=8)
+    bar.set_label("share of the points of the true class (%)", fontsize=SMALL)
     return figure
 
 
@@ -108,7 +122,7 @@ def _blocks(axes, families: np.ndarray) -> None:
         axes.add_patch(Rectangle((start - 0.5, start - 0.5), end - start, end - start, fill=False, ec=RED, lw=1.2))
         axes.axhline(end - 0.5, color=GREY, lw=0.5)
         axes.axvline(end - 0.5, color=GREY, lw=0.5)
-        axes.text(len(families) - 0.2, (start + end - 1) / 2, families[start], va="center", fontsize=7, color=RED)
+        axes.text(len(families) - 0.2, (start + end - 1) / 2, families[start], va="center", fontsize=SMALL, color=RED)
 
 
 def _end(fractions) -> float:
@@ -127,7 +141,7 @@ def reliability(table: pd.DataFrame) -> Figure:
     table : DataFrame
         Rows of `reefcore.calibration.reliability`, with ``setting`` (a panel each) and ``stage`` (a marker each).
     """
-    figure, panels = canvas(8, 3.3, columns=table["setting"].nunique())
+    figure, panels = canvas(NARROW if table["setting"].nunique() < 2 else WIDE, 3.3, columns=table["setting"].nunique())
     end = _end(table[["confidence", "ci_high"]])
     for axes, (setting, rows) in zip(panels, table.groupby("setting", sort=False), strict=True):
         axes.plot([0, 100], [0, 100], color=GREY, lw=1, ls="--")
@@ -138,9 +152,9 @@ def reliability(table: pd.DataFrame) -> Figure:
         n = rows["n"]
         each = f"{n.min():,}" if n.min() == n.max() else f"{n.min():,} to {n.max():,}"
         axes.set(xlabel="confidence (%)", xlim=(0, end), ylim=(0, end), aspect="equal")
-        axes.set_title(f"{setting}\n{each} points per marker", fontsize=9)
+        axes.set_title(f"{setting}\n{each} points per marker", fontsize=SMALL)
     panels[0].set_ylabel("answers that are right (%)")
-    panels[0].legend(loc="upper left", fontsize=8)
+    key(figure, *panels[0].get_legend_handles_labels())
     return figure
 
 
@@ -152,14 +166,14 @@ def coverage(table: pd.DataFrame) -> Figure:
     table : DataFrame
         Rows of `reefcore.calibration.coverage`, with ``setting`` (a line each).
     """
-    figure, (axes,) = canvas(7, 3.8)
+    figure, (axes,) = canvas(NARROW, 3.3)
     for (setting, rows), marker, colour in zip(table.groupby("setting", sort=False), MARKERS, COLOURS, strict=False):
         x = 100 * rows["coverage"]
         axes.fill_between(x, 100 * rows["ci_low"], 100 * rows["ci_high"], color=colour, alpha=0.2, lw=0)
         axes.plot(x, 100 * rows["accuracy"], marker=marker, ms=4, color=colour, label=setting)
     axes.set(xlabel="points answered, the surest first (%)", ylabel="answers that are right (%)")
     axes.set(xlim=(0, 101), ylim=(0, _end(table["ci_high"])))
-    axes.legend(loc="best", fontsize=8)
+    key(figure, *axes.get_legend_handles_labels())
     return figure
 
 
@@ -172,14 +186,14 @@ def hours(table: pd.DataFrame) -> Figure:
         ``recipe``, ``low``, ``hours``, ``high``.
     """
     table = table.sort_values("hours", ignore_index=True)
-    figure, (axes,) = canvas(7, 0.28 * len(table) + 0.8)
+    figure, (axes,) = canvas(NARROW, 0.26 * len(table) + 0.8)
     axes.hlines(table.index, table["low"], table["high"], color=BLUE, lw=2)
     axes.plot(table["hours"], table.index, "o", color=BLUE)
     for at, row in enumerate(table.itertuples()):
-        axes.text(row.high * 1.12, at, f"{row.hours:,.0f}", va="center", fontsize=8, color=GREY)
+        axes.text(row.high * 1.12, at, f"{row.hours:,.0f}", va="center", fontsize=SMALL, color=GREY)
     axes.set(xscale="log", xlabel="GPU-hours (log scale)", xlim=(table["low"].min() / 1.3, table["high"].max() * 2))
-    axes.set_yticks(table.index, table["recipe"], fontsize=8)
+    axes.set_yticks(table.index, table["recipe"], fontsize=SMALL)
     axes.set_ylim(-0.6, len(table) - 0.4)
-    axes.grid(axis="x", color="#E5E5E5", lw=0.6)
+    axes.grid(axis="x", color=PALE, lw=0.6)
     axes.set_axisbelow(True)
     return figure

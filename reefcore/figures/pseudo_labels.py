@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREEN, GREY, ORANGE, RED, canvas
+from reefcore.figures.style import BLUE, GREEN, GREY, NARROW, ORANGE, PALE, PINK, RED, SKY, SMALL, YELLOW, canvas, key
 
-COLOURS = (ORANGE, GREEN, RED, "#CC79A7", "#56B4E9", "#F0E442")
+COLOURS = (ORANGE, GREEN, RED, PINK, SKY, YELLOW)
 STYLES = {"taught": "-", "asked": "--"}
 SAYS = {"taught": "{} teaches the classifier", "asked": "{} answers itself"}
 
@@ -26,11 +26,11 @@ def label_worth(summary: pd.DataFrame, worth: pd.DataFrame) -> Figure:
         From `reefcore.substrate.pseudo.worth`. The bar across a level spans the 95 % interval of its number of expert
         labels; an arrow says that it goes on beyond the curve.
     """
-    figure, (axes,) = canvas(7.4, 4.4)
+    figure, (axes,) = canvas(NARROW, 4.2)
     curve = summary[summary["route"] == "expert"].sort_values("labels")
     axes.fill_between(curve["labels"], 100 * curve["ci_low"], 100 * curve["ci_high"], color=BLUE, alpha=0.13, lw=0)
     axes.vlines(curve["labels"], 100 * curve["lowest"], 100 * curve["highest"], color=BLUE, lw=1)
-    label = "expert labels: mean, lowest and highest draw of frames, 95 % interval"
+    label = "expert labels: mean, lowest and highest\ndraw of frames, 95 % interval"
     axes.plot(curve["labels"], 100 * curve["macro_f1"], "o-", color=BLUE, ms=4, label=label)
     first, last = curve["labels"].iloc[0], curve["labels"].iloc[-1]
     low, high = first / 1.6, last * 1.6
@@ -49,8 +49,8 @@ def label_worth(summary: pd.DataFrame, worth: pd.DataFrame) -> Figure:
     axes.set(xscale="log", xlim=(low, high), ylim=(0, None), xticks=ticks, xticklabels=[f"{n:,.0f}" for n in ticks])
     axes.tick_params(axis="x", which="minor", bottom=False)
     axes.set(xlabel="patches that an expert labelled (log scale)", ylabel="macro F1 on the test sequences (%)")
-    axes.grid(axis="y", color="#E5E5E5", lw=0.6)
+    axes.grid(axis="y", color=PALE, lw=0.6)
     axes.axvline(last, color=GREY, lw=0.8, ls=":")
-    axes.text(last / 1.04, 1.5, "all there are", rotation=90, ha="right", va="bottom", fontsize=7, color=GREY)
-    figure.legend(loc="outside upper center", ncols=2, fontsize=8)
+    axes.text(last / 1.04, 1.5, "all there are", rotation=90, ha="right", va="bottom", fontsize=SMALL, color=GREY)
+    key(figure, *axes.get_legend_handles_labels(), columns=2)
     return figure

@@ -11,34 +11,29 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reefcore.errors import ReefcoreError
-from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RED, Shown, canvas
+from reefcore.figures.style import (
+    BLUE,
+    FAINT,
+    FURTHER,
+    GREEN,
+    GREY,
+    LOOKS,
+    MARKERS,
+    NARROW,
+    ORANGE,
+    PALE,
+    PINK,
+    RED,
+    SKY,
+    SMALL,
+    STONE,
+    Shown,
+    canvas,
+    key,
+)
 
-SKY, PINK, YELLOW = "#56B4E9", "#CC79A7", "#F0E442"  # the rest of Okabe and Ito's
-#: Functional group -> colour and hatch; neighbours in this order differ in lightness or hatch, so also in grey
-LOOKS = {
-    "Hard coral": (RED, ""),
-    "Soft coral": (PINK, ""),
-    "Other invertebrate": (BLUE, ""),
-    "Sponge": (YELLOW, ""),
-    "Algae (fleshy)": (GREEN, ""),
-    "Turf algae": ("#8FD3B8", "--"),
-    "Crustose coralline algae": (PINK, "///"),
-    "Seagrass": (GREEN, "|||"),
-    "Sand and sediment": ("#EFE3C2", ""),
-    "Rubble": ("#C9B48A", "xx"),
-    "Rock and bare substrate": ("#B5B5B5", ""),
-    "Dead coral": ("#4D4D4D", ""),
-    "Other": (SKY, "--"),
-    "Not benthos": ("#FFFFFF", "///"),
-    "Unclear": ("#D4D4D4", "///"),
-    "(not identified)": ("#E4E4E4", "xx"),
-    "(not hard coral)": ("#EDEDED", ""),
-}
-#: Colours and hatches of other categories, in the order of their cover
-FURTHER = [(c, h) for h in ("", "///", "--") for c in (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW)]
 REST = "all others"
-WIDTH = 5.2  # inches: legible on a phone too
-WIDE = 30  # letters of a name beside an axis, per line
+NAME = 22  # letters of a name beside an axis, per line
 
 
 def say(sentence: str) -> Shown:
@@ -51,10 +46,10 @@ def _rows(n: int, inches: float = 0.3, least: float = 1.6) -> float:
     return max(least, inches * n + 0.9)
 
 
-def _names(axes, names, most: int = WIDE) -> None:
+def _names(axes, names, most: int = NAME) -> None:
     """Write names beside the bars from the top down, in lines that a phone has room for."""
     names = [textwrap.fill(str(name), most, max_lines=2, placeholder=" …") for name in names]
-    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.set_yticks(range(len(names)), names, fontsize=SMALL)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
 
@@ -74,14 +69,14 @@ def shares(table: pd.DataFrame, name: str) -> Figure:
     name : str
     """
     _some(table, "share")
-    figure, (axes,) = canvas(WIDTH, _rows(len(table)))
+    figure, (axes,) = canvas(NARROW, _rows(len(table)))
     part = 100 * table["images"] / table["of"].where(table["of"] > 0)
     place = np.arange(len(table))
-    axes.barh(place, 100, color="#EEEEEE", height=0.65)
+    axes.barh(place, 100, color=PALE, height=0.65)
     axes.barh(place, part, color=BLUE, height=0.65)
     for at, row in enumerate(table.itertuples()):
-        axes.text(102, at, f"{row.images:,} of {row.of:,}", va="center", fontsize=8, color=GREY)
-    axes.set(xlim=(0, 130), xticks=range(0, 101, 25), xlabel="share (%)")
+        axes.text(102, at, f"{row.images:,} of {row.of:,}", va="center", fontsize=SMALL, color=GREY)
+    axes.set(xlim=(0, 145), xticks=range(0, 101, 25), xlabel="share (%)")
     _names(axes, table[name])
     return figure
 
@@ -96,7 +91,7 @@ def bars(table: pd.DataFrame, name: str, value: str, kind: str | None = None) ->
     name, value, kind : str
     """
     _some(table, value)
-    figure, (axes,) = canvas(WIDTH, _rows(len(table), 0.24))
+    figure, (axes,) = canvas(NARROW, _rows(len(table), 0.24))
     kinds = pd.Series(value, table.index) if kind is None else table[kind].astype("str")
     hatches = ("", "///", "--", "xx", "|||", "\\\\\\")
     colours = (BLUE, ORANGE, GREY, GREEN, PINK, RED)
@@ -105,11 +100,11 @@ def bars(table: pd.DataFrame, name: str, value: str, kind: str | None = None) ->
         axes.barh(rows, table[value].iloc[rows], color=colour, hatch=hatch, ec="white", lw=0, height=0.7, label=here)
     top = max(table[value].max(), 1e-9)
     for at, number in enumerate(table[value]):
-        axes.text(number + top * 0.015, at, f"{number:,.4g}", va="center", fontsize=7, color=GREY)
-    axes.set(xlabel=value, xlim=(0, 1.15 * top))
+        axes.text(number + top * 0.015, at, f"{number:,.4g}", va="center", fontsize=SMALL, color=GREY)
+    axes.set(xlabel=value, xlim=(0, 1.22 * top))
     _names(axes, table[name])
     if kind is not None:
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8, frameon=False)
+        key(figure, *axes.get_legend_handles_labels(), columns=3)
     return figure
 
 
@@ -135,13 +130,13 @@ def histogram(values: pd.Series, label: str, marks: dict[str, float] | None = No
         values, high = values.clip(lower=low), max(high, low)
     everything = [low, high, *marks.values()]
     edges = np.histogram_bin_edges(np.log(values) if log else values, bins=min(30, max(5, round(len(values) ** 0.5))))
-    figure, (axes,) = canvas(WIDTH, 2.8)
+    figure, (axes,) = canvas(NARROW, 2.8)
     counts, _, _ = axes.hist(values, np.exp(edges) if log else edges, color=BLUE, ec="white", lw=0.5)
     for number, ((words, at), style) in enumerate(zip(marks.items(), cycle(("--", ":", "-.")), strict=False)):
         axes.axvline(at, color=RED, lw=1.2, ls=style)
         side = "right" if at > np.mean(everything) else "left"
         height = counts.max() * (1.04 + 0.11 * number)
-        axes.text(at, height, f" {words} ", color=RED, fontsize=8, ha=side, va="bottom")
+        axes.text(at, height, f" {words} ", color=RED, fontsize=SMALL, ha=side, va="bottom")
     axes.set(xlabel=label, ylabel="photos", ylim=(0, counts.max() * (1.05 + 0.13 * len(marks))))
     if log:
         axes.set_xscale("log")
@@ -167,7 +162,7 @@ def cover_bars(
     """
     _some(table, "cover")
     table = table.sort_values(["percent", by], ascending=[False, True]).head(most)
-    figure, (axes,) = canvas(WIDTH, _rows(len(table), 0.28 if other is None else 0.36))
+    figure, (axes,) = canvas(NARROW, _rows(len(table), 0.28 if other is None else 0.36))
     place, high = np.arange(len(table)), table["ci_high"].fillna(table["percent"])
     series = [(table, BLUE, "o", 0.0 if other is None else -0.17)]
     if other is not None:
@@ -181,14 +176,14 @@ def cover_bars(
     top = max(high.max(), 1)
     for at, row in enumerate(table.itertuples()):
         text = f"{row.percent:.1f} %" + (f"  (n {row.count:,.0f})" if pd.notna(row.count) else "")
-        axes.text(high.iloc[at] + 0.03 * top, at, text, va="center", fontsize=7.5, color=GREY)
-    axes.set(xlabel="cover (%), with its interval", xlim=(-0.01 * top, 1.32 * top))
+        axes.text(high.iloc[at] + 0.03 * top, at, text, va="center", fontsize=SMALL, color=GREY)
+    axes.set(xlabel="cover (%), with its interval", xlim=(-0.01 * top, 1.62 * top))
     axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= min(100, 1.1 * top)])
-    axes.grid(axis="x", color="#E5E5E5", lw=0.6)
+    axes.grid(axis="x", color=PALE, lw=0.6)
     axes.set_axisbelow(True)
     _names(axes, table[by].fillna("(not identified)"))
     if other is not None:
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8, frameon=False)
+        key(figure, *axes.get_legend_handles_labels(), columns=2)
     return figure
 
 
@@ -197,7 +192,7 @@ def looks(categories) -> dict[str, tuple[str, str]]:
     further = iter(FURTHER)
     found = {}
     for name in categories:
-        found[name] = LOOKS.get(name) or (("#D4D4D4", "--") if name == REST else next(further, ("#B5B5B5", "xx")))
+        found[name] = LOOKS.get(name) or ((FAINT, "--") if name == REST else next(further, (STONE, "xx")))
     return found
 
 
@@ -223,7 +218,7 @@ def stacked(table: pd.DataFrame, by: str, unit: str, most: int = 9) -> Figure:
         wide = wide[kept].assign(**{REST: wide.drop(columns=kept).sum(axis=1)})
         order = [*kept, REST]
     images = table.drop_duplicates(unit).set_index(unit)["images"]
-    figure, (axes,) = canvas(WIDTH, _rows(len(wide), 0.32) + 0.16 * -(-len(order) // 3))
+    figure, (axes,) = canvas(NARROW, _rows(len(wide), 0.32) + 0.2 * -(-len(order) // 2))
     left, place = np.zeros(len(wide)), np.arange(len(wide))
     for name, (colour, hatch) in looks(order).items():
         width = wide[name].to_numpy()
@@ -231,13 +226,13 @@ def stacked(table: pd.DataFrame, by: str, unit: str, most: int = 9) -> Figure:
         for at in np.flatnonzero(width >= 8):
             axes.text(
                 *(left[at] + width[at] / 2, at, f"{width[at]:.0f}"),
-                **{"ha": "center", "va": "center", "fontsize": 7.5},
+                **{"ha": "center", "va": "center", "fontsize": SMALL},
                 bbox={"fc": "white", "ec": "none", "alpha": 0.8, "pad": 0.8},
             )
         left += width
     axes.set(xlim=(0, 100), xlabel="cover (%)")
-    _names(axes, [f"{name} ({images[name]:,.0f})" for name in wide.index], 26)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=7.5, frameon=False)
+    _names(axes, [f"{name} ({images[name]:,.0f})" for name in wide.index])
+    key(figure, *axes.get_legend_handles_labels(), columns=3)
     return figure
 
 
@@ -255,21 +250,21 @@ def over_time(table: pd.DataFrame, by: str, unit: str, categories: list[str]) ->
     """
     _some(table, "cover")
     rows = -(-len(categories) // 2)
-    figure, panels = canvas(WIDTH, 2.1 * rows + 0.5, columns=min(2, len(categories)), rows=rows)
+    figure, panels = canvas(NARROW, 2.1 * rows + 0.5, columns=min(2, len(categories)), rows=rows)
     units = list(table[unit].unique())
     for axes, name in zip(panels, categories, strict=False):
         here = table[table[by] == name].set_index(unit).reindex(units)
         place = np.arange(len(units))
         axes.vlines(place, here["ci_low"], here["ci_high"], color=BLUE, lw=2, alpha=0.6)
         axes.plot(place, here["percent"], "o-", color=BLUE, ms=5, lw=1)
-        axes.set_title(textwrap.fill(str(name), 34), fontsize=9)
-        axes.set_xticks(place, [str(value) for value in units], fontsize=8, rotation=0 if len(units) < 5 else 90)
+        axes.set_title(textwrap.fill(str(name), 26))
+        axes.set_xticks(place, [str(value) for value in units], fontsize=SMALL, rotation=0 if len(units) < 5 else 90)
         axes.set_xlim(-0.5, len(units) - 0.5)
-        axes.grid(axis="y", color="#E5E5E5", lw=0.6)
+        axes.grid(axis="y", color=PALE, lw=0.6)
     for axes in panels[len(categories) :]:
         axes.set_visible(False)
     panels[0].set_ylim(0, None)
-    figure.supylabel("cover (%)", fontsize=9)
+    figure.supylabel("cover (%)")
     return figure
 
 
@@ -288,7 +283,7 @@ def change_bars(table: pd.DataFrame, by: str, most: int = 15) -> Figure:
     _some(table, "change")
     table = table.loc[table["difference"].abs().sort_values(ascending=False, kind="stable").index].head(most)
     table = table.sort_values(["difference", by], ignore_index=True)
-    figure, (axes,) = canvas(WIDTH, _rows(len(table), 0.3))
+    figure, (axes,) = canvas(NARROW, _rows(len(table), 0.3))
     place, none = np.arange(len(table)), table["ci_low"].isna()
     sure = (table["ci_low"] > 0) | (table["ci_high"] < 0)
     kinds = [("interval without 0", sure, BLUE, "o", BLUE), ("interval with 0", ~sure & ~none, GREY, "o", "white")]
@@ -303,12 +298,12 @@ def change_bars(table: pd.DataFrame, by: str, most: int = 15) -> Figure:
         word = "up" if row.difference > 0 else "down" if row.difference < 0 else "even"
         text = f"{row.difference:+.1f}".replace("-", "−")
         text += f"  ({word}: {row.probability:.0%})" if pd.notna(row.probability) else ""
-        axes.text(high + 0.04 * span, at, text, va="center", fontsize=7.5, color=GREY)
+        axes.text(high + 0.04 * span, at, text, va="center", fontsize=SMALL, color=GREY)
     axes.axvline(0, color=GREY, lw=1)
-    axes.set(xlim=(low - 0.05 * span, high + 0.5 * span), xlabel="difference of cover (percentage points)")
+    axes.set(xlim=(low - 0.05 * span, high + 0.85 * span), xlabel="difference of cover (percentage points)")
     axes.set_xticks([tick for tick in axes.get_xticks() if low - 0.05 * span <= tick <= high + 0.05 * span])
     _names(axes, table[by].fillna("(not identified)"))
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8, frameon=False)
+    key(figure, *axes.get_legend_handles_labels(), columns=3)
     return figure
 
 
@@ -328,7 +323,7 @@ def curves(
         A value of `y`, drawn as a line.
     """
     _some(table, "curve")
-    figure, (axes,) = canvas(WIDTH, 3.6)
+    figure, (axes,) = canvas(NARROW, 3.6)
     groups = [("", table)] if group is None else list(table.groupby(group, sort=False))
     looks = zip(cycle(MARKERS), cycle((BLUE, ORANGE, GREEN, RED, PINK, SKY, GREY)), cycle(("-", "--", ":")))
     for (name, rows), (marker, colour, line) in zip(groups, looks, strict=False):
@@ -340,14 +335,12 @@ def curves(
     if goal is not None:
         axes.axhline(goal, color=RED, lw=1, ls="--")
         place = axes.get_yaxis_transform()  # beside the axes, where no curve runs
-        axes.text(1.01, goal, f"{goal:.3g}", color=RED, fontsize=8, va="center", transform=place)
+        axes.text(1.01, goal, f"{goal:.3g}", color=RED, fontsize=SMALL, va="center", transform=place)
     axes.set(xlabel=labels[0], ylabel=labels[1], ylim=(0, None))
     axes.xaxis.get_major_locator().set_params(integer=True)  # there is no half image
     if group is not None:
         columns = 2 if max(len(str(name)) for name, _ in groups) > 16 else 4
-        figure.legend(
-            *axes.get_legend_handles_labels(), loc="outside upper center", ncols=columns, fontsize=8, frameon=False
-        )
+        key(figure, *axes.get_legend_handles_labels(), columns=columns)
     return figure
 
 
@@ -360,7 +353,7 @@ def photo_flags(photos: pd.DataFrame) -> Figure:
         ``brightness`` (0 to 255), ``sharpness`` (above 0), ``flag`` (NA: none).
     """
     _some(photos, "photo")
-    figure, (axes,) = canvas(WIDTH, 3.8)
+    figure, (axes,) = canvas(NARROW, 3.8)
     fine = photos[photos["flag"].isna()]
     axes.plot(fine["brightness"], fine["sharpness"], "o", color=GREY, ms=3.5, alpha=0.5, mew=0, label="no flag")
     flagged = photos[photos["flag"].notna()]
@@ -368,5 +361,5 @@ def photo_flags(photos: pd.DataFrame) -> Figure:
     for (flag, rows), (marker, colour) in zip(flagged.groupby("flag"), marks, strict=False):
         axes.plot(rows["brightness"], rows["sharpness"], marker, color=colour, ms=6, mec="white", label=flag)
     axes.set(xlabel="brightness (0 to 255)", ylabel="sharpness (log scale)", yscale="log", xlim=(0, 255))
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8, frameon=False)
+    key(figure, *axes.get_legend_handles_labels(), columns=4)
     return figure

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREEN, GREY, MARKERS, ORANGE, RC, RED, Shown, canvas, marked
+from reefcore.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    LINE,
+    MARKERS,
+    NARROW,
+    ORANGE,
+    PALE,
+    RC,
+    RED,
+    SMALL,
+    Shown,
+    canvas,
+    key,
+    marked,
+)
 
 DIVERGING = LinearSegmentedColormap.from_list("orange-blue", [ORANGE, "white", BLUE])
 
@@ -29,10 +47,11 @@ def _lines(lines: list[tuple[str, str]]) -> Shown:
 
 
 def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
-    """Arrange a table of the paper for `show_table`: models by settings, three lines to a cell; the second column names them.
+    """Arrange a table of the paper for `show_table`: models by settings, three lines to a cell.
 
-    The lines are the published number, the reproduced one with its interval, and their difference; percent. The best
-    of a column is bold and the second best underlined, as in the paper, among the published and among the reproduced.
+    The lines, named in the second column, are the published number, the reproduced one with its interval, and their
+    difference; percent. The best of a column is bold and the second best underlined, as in the paper, among the
+    published and among the reproduced.
 
     Parameters
     ----------
@@ -94,7 +113,13 @@ def matrices(
     first = next(iter(panels.values()))
     columns = sum(panel.shape[1] for panel in panels.values())
     limit = limit or max(float(np.nanmax(np.abs(panel.to_numpy()))) for panel in panels.values()) or 1.0
-    figure, all_axes = canvas(2.2 + 0.62 * columns, 1.6 + 0.36 * len(first), len(panels))
+    heads = {title: [str(name).replace(" / ", " /\n") for name in panel] for title, panel in panels.items()}
+    longest = max(len(line) for names in heads.values() for name in names for line in name.split("\n"))
+    cell = 0.5 if columns > 4 else 0.75
+    turned = 90 if longest * 0.068 > cell else 0
+    figure, all_axes = canvas(
+        1.9 + cell * columns, 1.2 + 0.06 * longest * (turned > 0) + 0.34 * len(first), len(panels)
+    )
     for axes, (title, panel) in zip(all_axes, panels.items(), strict=True):
         drawn = axes.pcolormesh(panel.to_numpy(float), cmap=DIVERGING, vmin=-limit, vmax=limit, ec="white", lw=0.5)
         for (y, x), value in np.ndenumerate(panel.to_numpy(float)):
@@ -103,10 +128,12 @@ def matrices(
             star = "*" if marks is not None and marks.iat[y, x] else ""
             colour = "white" if value > 0.85 * limit else "black"
             text = format(value, spec).replace("-", "−") + star
-            axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7, color=colour)
+            axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=SMALL, color=colour)
         axes.set(title=title, xticks=np.arange(panel.shape[1]) + 0.5, yticks=np.arange(len(panel)) + 0.5)
-        axes.set_xticklabels(panel.columns, rotation=90, fontsize=8)
-        axes.set_yticklabels(panel.index, fontsize=8)
+        axes.set_xticklabels(
+            [str(name).replace(" / ", " /\n") for name in panel.columns], rotation=turned, fontsize=SMALL
+        )
+        axes.set_yticklabels(panel.index, fontsize=SMALL)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
     all_axes[0].invert_yaxis()
@@ -132,11 +159,12 @@ def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences:
     """
     labels = list(dict.fromkeys(table[label]))
     groups = list(table.groupby(panel, sort=False))
-    rows_of_panels = 1 if len(groups) <= 4 else 2  # more in a row are too small to read on a page
+    rows_of_panels = 1 if len(groups) <= 3 else 2  # more in a row are too small to read on a page
     columns = -(-len(groups) // rows_of_panels)
     height = 0.8 + rows_of_panels * (0.6 + 0.34 * len(labels))
-    room = max(1.7, 0.075 * max(map(len, labels)))  # inches that the names take
-    figure, all_axes = canvas(room + 1.75 * columns, height, columns, rows_of_panels)
+    names = [textwrap.fill(str(name), 22) for name in labels]
+    room = 0.5 + 0.068 * max(len(line) for name in names for line in name.split("\n"))  # inches that the names take
+    figure, all_axes = canvas(max(NARROW, room + 1.45 * columns), height, columns, rows_of_panels)
     for axes in all_axes[len(groups) :]:
         axes.remove()
     all_axes = all_axes[: len(groups)]
@@ -154,13 +182,13 @@ def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences:
             axes.axvline(0, color=GREY, lw=0.8, zorder=0)
         else:
             axes.set_xlim(100 * min(0, rows[["value", "ci_low"]].min(axis=None)), 100)  # kappa may be below 0
-        axes.set(title=name, yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.4, -0.6))
-        axes.grid(axis="y", color="#EEEEEE", lw=0.8)
+        axes.set(title=name, yticks=range(len(labels)), yticklabels=names, ylim=(len(labels) - 0.4, -0.6))
+        axes.grid(axis="y", color=PALE, lw=0.8)
     span = [edge for axes in all_axes for edge in axes.get_xlim()]
     for axes in all_axes:  # one scale: the panels are compared
         axes.set_xlim(min(span), max(span))
-    figure.supxlabel(title, fontsize=10)
-    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
+    figure.supxlabel(textwrap.fill(title, 60), fontsize=9.5)
+    key(figure, *all_axes[0].get_legend_handles_labels(), columns=3)
     return figure
 
 
@@ -176,9 +204,7 @@ def judged(values: pd.DataFrame, pairs: pd.DataFrame) -> Figure:
     looks = {"close but outside": chance, "opposite, not told apart": chance}
     looks |= {"differs": beyond, "opposite beyond chance": beyond}
     sizes = [len(values), len(pairs)]
-    with rc_context(RC):
-        figure = Figure(figsize=(6.4, 1.4 + 0.3 * sum(sizes)), layout="constrained", facecolor="white")
-        panels = figure.subplots(2, height_ratios=sizes)
+    figure, panels = canvas(NARROW, 1.4 + 0.42 * sum(sizes), 1, 2, sharey=False, height_ratios=sizes)
     named = pairs.assign(row=pairs["first"] + " − " + pairs["second"])
     for axes, rows, title in zip(panels, (values, named), ("values", "differences of two rows"), strict=True):
         for y, row in enumerate(rows.itertuples()):
@@ -187,10 +213,10 @@ def judged(values: pd.DataFrame, pairs: pd.DataFrame) -> Figure:
             axes.hlines(y, row.ci_low, row.ci_high, color=colour, lw=2.6)
             axes.plot(row.value, y, marker, color=colour, ms=6)
             axes.plot(row.published, y, MARKERS[3], color="black", mfc="none", ms=8)
-        lines = rows["row"] + ": " + rows["verdict"]
+        lines = rows["row"] + ":\n" + rows["verdict"]
         axes.set(title=title, yticks=range(len(rows)), yticklabels=lines, ylim=(len(rows) - 0.4, -0.6))
     panels[1].axvline(0, color=GREY, lw=0.8, zorder=0)
-    panels[1].set_xlabel("thick: 95 % interval; thin: its long arms; open diamond: published")
+    panels[1].set_xlabel("thick: 95 % interval; thin: its long arms;\nopen diamond: published")
     return figure
 
 
@@ -202,14 +228,14 @@ def class_weights(table: pd.DataFrame) -> Figure:
     table : DataFrame
         ``beta``, ``count`` (at least 1), ``weight`` (mean 1 over the classes).
     """
-    figure, (axes,) = canvas(7, 3.6)
+    figure, (axes,) = canvas(NARROW, 3.3)
     betas = list(table.groupby("beta"))
     styles = zip(betas, (GREY, ORANGE, GREEN, BLUE), MARKERS, strict=False)
     for (beta, rows), colour, marker in styles:
         rows = rows.sort_values("count")
         axes.plot(rows["count"], rows["weight"], marker, ls="-", lw=1, ms=4, color=colour, label=f"beta {beta:g}")
     axes.set(xscale="log", yscale="log", xlabel="training points of the class (log scale)", ylabel="weight (log scale)")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=SMALL)
     return figure
 
 
@@ -222,22 +248,22 @@ def learning(history: pd.DataFrame) -> Figure:
         ``model``, ``epoch``, ``loss``, ``val_macro_recall`` (fraction).
     """
     models = list(history.groupby("model", sort=False))
-    columns = min(5, len(models))
-    rows = -(-len(models) // columns)
+    rows = -(-len(models) // 4)
+    columns = -(-len(models) // rows)
     with rc_context(RC):
-        figure = Figure(figsize=(1 + 1.5 * columns, 0.6 + 2.8 * rows), layout="constrained", facecolor="white")
+        figure = Figure(figsize=(0.8 + 1.6 * columns, 0.6 + 2.4 * rows), layout="constrained", facecolor="white")
         quantities = [("loss", 1, "training loss"), ("val_macro_recall", 100, "validation macro recall (%)")]
         for part, (column, scale, label) in zip(figure.subfigures(2, 1), quantities, strict=True):
             panels = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
             for axes, (model, run) in zip(panels, models, strict=False):
                 for _, other in models:
-                    axes.plot(other["epoch"], scale * other[column], color="#D5D5D5", lw=0.8)
+                    axes.plot(other["epoch"], scale * other[column], color=LINE, lw=0.8)
                 axes.plot(run["epoch"], scale * run[column], color=BLUE, marker="o", ms=3, lw=1.5)
-                axes.set_title(model, fontsize=8)
+                axes.set_title(model)
             for axes in panels[len(models) :]:
                 axes.remove()
             if column == "val_macro_recall":
                 panels[0].set_ylim(0, None)
-            part.supylabel(label, fontsize=9)
-            part.supxlabel("epoch", fontsize=9)
+            part.supylabel(label)
+            part.supxlabel("epoch")
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,18 +11,18 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from reefcore.errors import ReefcoreError
-from reefcore.figures.style import BLUE, RED
+from reefcore.figures.style import BLUE, RED, SMALL
 
 GAP = 0.06  # between patches, as a fraction of their side
 CAPTION = 0.24  # height of a label's strip, as a fraction of a patch's side
-LINE = 0.15  # of each further line
-INCHES = 1.0  # side of a patch
+LINE = 0.17  # of each further line
+INCHES = 0.88  # side of a patch
 
 
 def contact_sheet(
     patches: np.ndarray,
     labels: Sequence[str],
-    columns: int = 10,
+    columns: int = 8,
     title: str | None = None,
     mark: bool = False,
     right: Sequence[bool] | None = None,
@@ -54,20 +55,21 @@ def contact_sheet(
         raise ReefcoreError("there is no patch to show", do="check that points and photos belong together")
     if len(labels) != len(patches):
         raise ReefcoreError(f"{len(labels)} labels for {len(patches)} patches", do="give one label per patch")
+    columns = min(columns, len(patches))
     rows = -(-len(patches) // columns)
     lines = max(str(label).count("\n") for label in labels)
     step_x, step_y = 1 + GAP, 1 + GAP + CAPTION + LINE * lines
     width, height = columns * step_x - GAP, rows * step_y
-    head = 0.4 if title else 0.0
-    figure = Figure(figsize=(width * INCHES, height * INCHES + head), facecolor="white")
-    axes = figure.add_axes((0, 0, 1, height * INCHES / (height * INCHES + head)))
+    head, side = 0.4 if title else 0.0, max(INCHES, 2.6 / width)  # a patch alone is larger
+    figure = Figure(figsize=(width * side, height * side + head), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, height * side / (height * side + head)))
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
     for i, (patch, label) in enumerate(zip(patches, labels, strict=True)):
         x, y = i % columns * step_x, i // columns * step_y
         axes.imshow(patch, extent=(x, x + 1, y + 1, y), interpolation="antialiased")
-        text = "\n".join(line if len(line) <= 17 else line[:16] + "…" for line in str(label).split("\n"))
-        axes.text(x + 0.5, y + 1.05, text, ha="center", va="top", fontsize=7)
+        text = "\n".join(line if len(line) <= 16 else line[:15] + "…" for line in str(label).split("\n"))
+        axes.text(x + 0.5, y + 1.05, text, ha="center", va="top", fontsize=SMALL)
         if right is not None:
             style = {"ec": BLUE, "lw": 1.5} if right[i] else {"ec": RED, "lw": 3, "ls": (0, (2, 1))}
             axes.add_patch(Rectangle((x + 0.01, y + 0.01), 0.98, 0.98, fill=False, **style))
@@ -76,7 +78,7 @@ def contact_sheet(
             axes.plot(x + centre, y + centre, "o", ms=7, mfc="none", mec="white", mew=0.9)
     axes.set(xlim=(0, width), ylim=(height, 0), aspect="auto")  # imshow sets its own
     if title:
-        figure.text(0.5, 1 - 0.2 / (height * INCHES + head), title, ha="center", va="center", fontsize=11)
+        figure.text(0.5, 1 - 0.2 / (height * side + head), title, ha="center", va="center", fontsize=11)
     return figure
 
 
@@ -113,11 +115,13 @@ def photo_sheet(photos: Sequence[np.ndarray], labels: Sequence[str], columns: in
             f"{len(labels)} labels for {len(photos)} photos", do="give at least one photo, and one label each"
         )
     rows = -(-len(photos) // columns)
-    figure = Figure(figsize=(2.4 * columns, 2.0 * rows), layout="constrained", facecolor="white")
+    columns = min(columns, len(photos))
+    figure = Figure(figsize=(1.8 * max(columns, 2), 1.6 * rows), layout="constrained", facecolor="white")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in grid:
         axes.axis("off")
     for axes, photo, label in zip(grid, photos, labels, strict=False):
         axes.imshow(photo, interpolation="antialiased")
-        axes.set_title(label, fontsize=7, pad=3)
+        words = "\n".join(textwrap.fill(line, 25) for line in str(label).split("\n"))
+        axes.set_title(words, fontsize=SMALL, pad=3)
     return figure

@@ -14,29 +14,79 @@ import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.text import Text
+from matplotlib.ticker import Formatter, LogFormatterMathtext
+from PIL import Image
 
 from reefcore import spreadsheets
 from reefcore.errors import ReefcoreError
 
-# Okabe and Ito's palette: told apart with any colour vision, and in grey.
+# Okabe and Ito's palette: told apart with any colour vision, and in grey beside the markers, lines and hatches.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6E6E6E"
+SKY, PINK, YELLOW = "#56B4E9", "#CC79A7", "#F0E442"
+PALE, LINE = "#E8E8E8", "#BDBDBD"  # grids and grounds; what is drawn but not what is said
+WATER, LAND, COAST = "#F4F9FC", "#D9D9D9", "#9FD2F2"
+MINT, SAND, EARTH, STONE, DARK, FAINT, WHITE = (
+    *("#8FD3B8", "#EFE3C2", "#C9B48A", "#B5B5B5"),
+    *("#4D4D4D", "#D4D4D4", "#FFFFFF"),
+)
+#: Functional group -> colour and hatch; neighbours in this order differ in lightness or hatch, so also in grey
+LOOKS = {
+    "Hard coral": (RED, ""),
+    "Soft coral": (PINK, ""),
+    "Other invertebrate": (BLUE, ""),
+    "Sponge": (YELLOW, ""),
+    "Algae (fleshy)": (GREEN, ""),
+    "Turf algae": (MINT, "--"),
+    "Crustose coralline algae": (PINK, "///"),
+    "Seagrass": (GREEN, "|||"),
+    "Sand and sediment": (SAND, ""),
+    "Rubble": (EARTH, "xx"),
+    "Rock and bare substrate": (STONE, ""),
+    "Dead coral": (DARK, ""),
+    "Other": (SKY, "--"),
+    "Not benthos": (WHITE, "///"),
+    "Unclear": (FAINT, "///"),
+    "(not identified)": (PALE, "xx"),
+    "(not hard coral)": (PALE, ""),
+}
+#: Colours and hatches of other categories, in the order of their cover
+FURTHER = [(c, h) for h in ("", "///", "--") for c in (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW)]
 MARKERS = ("o", "s", "^", "D")
+HATCHES = ("", "///", "--", "xx", "|||", "\\\\\\")
 TALL = 40  # rows from which a table scrolls inside itself
 ROWS = 200  # of a table on a page; its file has all
 #: Control characters, halves of letters, and marks that turn what follows them round.
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+#: Inches: of a chart that a phone shows whole, and of one with panels, inside which a phone's reader scrolls.
+NARROW, WIDE = 4.3, 7.2
+SMALL = 8.5  # points, of the smallest letters: 9 pixels where a narrow chart fills a phone
+FINE = 6.5  # of numbers in cells that are in the data too, and the notice
+BRIEF = 300  # letters of an alternative text
+LEGIBLE = 9.0  # pixels that letters have at the least, before a figure scrolls inside itself
+HEAVY = 150_000  # bytes of photographs, from which they are saved with less quality
 RC = {
-    "font.size": 10,
+    "font.size": 9.5,
+    "axes.labelsize": 9.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.titlesize": 11,
+    "axes.titlesize": 10,
     "axes.titlelocation": "left",
+    "axes.axisbelow": True,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "hatch.linewidth": 0.8,
     "legend.frameon": False,
+    "legend.fontsize": SMALL,
+    "text.parse_math": False,  # a dollar sign in a label is a dollar sign
     "svg.hashsalt": "reefcore",  # ids in the file are then the same each time
 }
 
 
-def canvas(width: float = 7.0, height: float = 4.0, columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
+def canvas(
+    width: float = NARROW, height: float = 3.0, columns: int = 1, rows: int = 1, **more
+) -> tuple[Figure, list[Axes]]:
     """Make a figure with rows of axes in the house's style.
 
     Parameters
@@ -45,10 +95,14 @@ def canvas(width: float = 7.0, height: float = 4.0, columns: int = 1, rows: int 
         Inches.
     columns, rows : int
         Axes side by side and above each other, sharing the vertical axis.
+    **more
+        For `Figure.subplots`, such as other heights of the rows.
     """
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-        axes = figure.subplots(rows, columns, sharey=True, squeeze=False)
+        axes = figure.subplots(rows, columns, squeeze=False, **({"sharey": True} | more))
+        for one in axes.flat:  # ticks are made later, when these settings are no longer in force
+            one.tick_params(labelsize=SMALL)
     return figure, list(axes.flat)
 
 
@@ -57,6 +111,22 @@ def escaped(text: object) -> str:
     a replacement character.
     """
     return html.escape(_UNSEEN.sub("\ufffd", " ".join(str(text).split())))
+
+
+def key(figure: Figure, handles, labels=None, columns: int = 3) -> None:
+    """Write the key above a figure, in as many columns (at most `columns`) as its width has room for."""
+    labels = [handle.get_label() for handle in handles] if labels is None else list(labels)
+    room = 72 * figure.get_figwidth() / (5.0 * max(map(len, labels), default=1) + 34)
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=max(1, min(columns, int(room))), fontsize=SMALL,
+        frameon=False, columnspacing=1.2, handletextpad=0.5,
+    )  # fmt: skip
+
+
+def short(name: str, most: int = 24) -> str:
+    """Cut a name that has one line beside an axis; the data behind the figure have it whole."""
+    name = str(name)
+    return name if len(name) <= most else name[: most - 1].rstrip() + "…"
 
 
 def _link(data: bytes, kind: str, name: str, text: str) -> str:
@@ -71,6 +141,15 @@ def _csv(data: pd.DataFrame, name: str) -> str:
 def _minus(text: str) -> str:
     """Give negative numbers their minus sign, which screen readers say; hyphens within names stay."""
     return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
+
+
+def _brief(text: str) -> str:
+    """Cut a long alternative text at the end of one of its parts: a screen reader reads it in one go."""
+    parts = re.split(r"(?<=[;.]) ", text)
+    while len(parts) > 1 and len(" ".join(parts)) > BRIEF:
+        parts.pop()
+    brief = " ".join(parts)
+    return brief if brief == text else brief.rstrip(";.") + "; the rest is in the data."
 
 
 def _wraps(text: str) -> str:
@@ -108,12 +187,12 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
     Parameters
     ----------
     figure : Figure
-        Photographs become JPEG, everything else SVG.
+        Photographs become JPEG of some 150 kB at most, everything else SVG.
     name : str
         Of the downloaded file, without ending.
     caption : str
     alt : str
-        What the figure shows and its main number.
+        What the figure shows and its main number; a long one is cut after 300 letters, as the data have the rest.
     notice : str
         The profile's sentence, printed into the figure.
     data : DataFrame, optional
@@ -122,31 +201,111 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
     Raises
     ------
     ReefcoreError
-        Where caption or alt is empty.
+        Where caption or alt is empty, or both are the same.
     """
     if not caption.strip() or not alt.strip():
         raise ReefcoreError(f"the figure {name} has no caption or no alternative text", do="write both")
-    caption, alt = _minus(caption), _minus(alt)
-    photographs = any(axes.images for axes in figure.axes)
+    if caption.strip() == alt.strip():
+        raise ReefcoreError(
+            f"caption and alternative text of the figure {name} are the same", do="say in one what is seen"
+        )
+    caption, alt = _minus(caption), _brief(_minus(alt))
+    sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    for legend in figure.findobj(Legend):
+        legend.set_frame_on(False)
     # Below the drawing: a watermark across it would hide data.
-    figure.text(0.995, -0.012, notice, ha="right", va="top", fontsize=7, color=GREY)
-    stream = io.BytesIO()
+    words = textwrap.fill(notice, int(72 * figure.get_figwidth() / (0.56 * 7.5)))
+    figure.text(0.995, -0.012, words, ha="right", va="top", fontsize=7.5, color=GREY)
+    _letter_by_letter(figure)
     with matplotlib.rc_context(RC):
-        if photographs:
-            figure.savefig(
-                stream, format="jpeg", dpi=130, bbox_inches="tight", pil_kwargs={"quality": 82, "optimize": True}
-            )
-        else:
-            figure.savefig(stream, format="svg", bbox_inches="tight", metadata={"Date": None})
-    kind = "image/jpeg" if photographs else "image/svg+xml"
-    encoded = base64.b64encode(stream.getvalue()).decode()
+        kind, content, width, height = (_photograph if any(a.images for a in figure.axes) else _drawing)(figure)
+    encoded = base64.b64encode(content).decode()
+    least = width * LEGIBLE / (min(sizes, default=SMALL) * 4 / 3)
     links = f" {_csv(data, name)}" if data is not None else ""
     return Shown(
         f'<figure class="reef" id="{escaped(name)}">'
-        f'<img alt="{escaped(alt)}" src="data:{kind};base64,{encoded}">'
+        f'<img alt="{escaped(alt)}" src="data:{kind};base64,{encoded}" width="{width:.0f}" height="{height:.0f}" '
+        f'style="--wide: {width:.0f}px; --least: {least:.0f}px">'
         f"<figcaption>{escaped(caption)} <em>{escaped(notice)}</em>{links}</figcaption></figure>",
         f"[figure {name}: {alt}]",
     )
+
+
+class _Plain(Formatter):
+    """Labels the ticks that `before` labels, with plain numbers where it writes powers of ten as formulas."""
+
+    def __init__(self, before: Formatter):
+        self.before = before
+
+    def __call__(self, value: float, position: int | None = None) -> str:
+        return f"{value:,.10g}" if self.before(value, position) else ""
+
+    def set_locs(self, locs) -> None:
+        self.before.set_locs(locs)
+
+
+def _letter_by_letter(figure: Figure) -> None:
+    """Let no text be read as a formula, which a label such as ``$x^2_$`` would be, or would fail to be."""
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        for kind in ("major", "minor"):
+            if isinstance(formatter := getattr(axis, f"get_{kind}_formatter")(), LogFormatterMathtext):
+                getattr(axis, f"set_{kind}_formatter")(_Plain(formatter))
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+
+
+def _photograph(figure: Figure) -> tuple[str, bytes, float, float]:
+    """Save as JPEG, of less quality and then smaller where it is heavy; and give its size in CSS pixels."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=192, bbox_inches="tight", pad_inches=0.04)
+    with Image.open(stream) as opened:
+        picture = opened.convert("RGB")
+    width, height = picture.width / 2, picture.height / 2  # 192 dots to the 96 pixels of an inch
+    for quality, share in ((82, 1.0), (72, 1.0), (72, 0.8), (64, 0.7), (55, 0.6)):
+        stream = io.BytesIO()
+        small = picture.resize((round(share * picture.width), round(share * picture.height)), Image.Resampling.LANCZOS)
+        (small if share < 1 else picture).save(stream, "jpeg", quality=quality, optimize=True, progressive=True)
+        if stream.tell() <= HEAVY:
+            break
+    return "image/jpeg", stream.getvalue(), width, height
+
+
+def _drawing(figure: Figure) -> tuple[str, bytes, float, float]:
+    """Save as SVG, and give its size in CSS pixels."""
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", dpi=192, bbox_inches="tight", pad_inches=0.04, metadata={"Date": None})
+    text = slim(stream.getvalue())
+    width, height = (
+        4 / 3 * float(re.search(rf'<svg [^>]*?{side}="([\d.]+)pt"', text)[1]) for side in ("width", "height")
+    )
+    return "image/svg+xml", text.encode(), width, height
+
+
+def slim(svg: str) -> str:
+    """Write a drawing of matplotlib's in less than half of its bytes; it looks the same.
+
+    Letters stay outlines, so that they look alike on every machine; their places, which are most of the file, are
+    written short. Ids that nothing refers to, comments and blanks go, and places keep a hundredth of a point.
+    """
+    svg = re.sub(r"<!--.*?-->|<!DOCTYPE.*?>|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<use xlink:href="#([\w-]+)" transform="translate\(([-\d.]+)[ ,]([-\d.]+)\)"\s*/>', _letter, svg)
+    svg = svg.replace('xlink:href="#', 'href="#').replace("DejaVuSans-", "d")
+    used = set(re.findall(r'#([\w-]+)[")]', svg))
+    svg = re.sub(r' id="([\w-]+)"', lambda found: found[0] if found[1] in used else "", svg)
+    svg = re.sub(r'(?<= d=")[^"]+|(?<=translate\()[^)]+', lambda found: _short(found[0]), svg)
+    svg = re.sub(r'(?<=style=")[^"]+', lambda found: found[0].replace(": ", ":").replace("; ", ";"), svg)
+    return re.sub(r">\s+<", "><", svg)
+
+
+def _short(places: str) -> str:
+    """Round the numbers of a path, and take its needless blanks away."""
+    places = re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), places)
+    return re.sub(r"\s*([A-Za-z])\s*", r"\1", " ".join(places.split()))
+
+
+def _letter(found: re.Match) -> str:
+    x, y = (round(float(found[group])) for group in (2, 3))  # a hundredth of the letters' size
+    return f'<use href="#{found[1]}"' + f' x="{x}"' * (x != 0) + f' y="{y}"' * (y != 0) + "/>"
 
 
 def download(text: str, name: str, label: str) -> Shown:

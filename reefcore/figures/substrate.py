@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from reefcore.figures.style import BLUE, GREEN, ORANGE, RED
+from reefcore.figures.style import BLUE, GREEN, ORANGE, RED, SMALL, WIDE
 from reefcore.substrate.grid import crops
 from reefcore.tables import GRID
 
@@ -29,7 +29,9 @@ def frame_grid(
     grid : (rows, columns)
     """
     height, width = photo.shape[:2]
-    figure = Figure(figsize=(4.4 * len(panels), 4.4 * height / width + 0.35), layout="constrained", facecolor="white")
+    figure = Figure(
+        figsize=(WIDE / 2 * len(panels), WIDE / 2 * height / width + 0.35), layout="constrained", facecolor="white"
+    )
     for axes, (title, classes) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         axes.imshow(photo, interpolation="antialiased")
         for i, (top, left, bottom, right) in enumerate(crops(height, width, *grid)):
@@ -39,7 +41,7 @@ def frame_grid(
             axes.add_patch(Rectangle((left + 2, top + 2), right - left - 5, bottom - top - 5, fill=False, **style))
             box = {"boxstyle": "square,pad=0.15", "fc": colour, "ec": "none"}
             place = left + 0.1 * (right - left), top + 0.14 * (bottom - top)
-            axes.text(*place, letter, ha="left", va="top", fontsize=8, color="white", weight="bold", bbox=box)
-        axes.set_title(title, fontsize=9, loc="left")
+            axes.text(*place, letter, ha="left", va="top", fontsize=SMALL, color="white", weight="bold", bbox=box)
+        axes.set_title(title, loc="left")
         axes.axis("off")
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREEN, GREY, ORANGE, RED, canvas
+from reefcore.figures.style import BLUE, GREEN, GREY, NARROW, ORANGE, RED, canvas, key
 
 
 def against_truth(table: pd.DataFrame, by: str) -> Figure:
@@ -18,7 +18,7 @@ def against_truth(table: pd.DataFrame, by: str) -> Figure:
     by : str
         Column of the categories; each has a marker and a colour of its own.
     """
-    figure, (axes,) = canvas(6.5, 5.0)
+    figure, (axes,) = canvas(NARROW, 4.4)
     top = 1.05 * table[["ci_high", "truth"]].max().max()
     axes.plot([0, top], [0, top], color="0.6", linewidth=1, zorder=0)
     looks = zip("osD^vPX" * 9, [BLUE, ORANGE, GREEN, RED, GREY, "black"] * 9, strict=False)
@@ -26,5 +26,5 @@ def against_truth(table: pd.DataFrame, by: str) -> Figure:
         arms = rows["percent"] - rows["ci_low"], rows["ci_high"] - rows["percent"]
         axes.errorbar(rows["truth"], rows["percent"], arms, fmt=marker, color=colour, label=str(name))
     axes.set(xlim=(0, top), ylim=(0, top), xlabel="true cover (%)", ylabel="estimated cover (%), 95 % interval")
-    axes.legend(frameon=False, fontsize=8)
+    key(figure, *axes.get_legend_handles_labels(), columns=2)
     return figure

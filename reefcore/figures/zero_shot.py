@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reefcore.figures.style import BLUE, GREY, MARKERS, ORANGE, canvas
+from reefcore.figures.style import BLUE, GREY, LINE, MARKERS, NARROW, ORANGE, PALE, SMALL, canvas, key
 
 METRICS = {"macro_recall": ("macro recall (%)", 100), "mean_rank": ("average rank of the true class", 1)}
 
@@ -24,7 +26,7 @@ def prompt_sets(measured: pd.DataFrame, names: dict[str, str]) -> Figure:
     metrics = [metric for metric in METRICS if metric in set(measured["metric"])]
     tests = [test for test in names if test in set(measured["test"])]
     figure, axes_ = canvas(
-        1.6 + 1.7 * len(tests), 0.7 + len(metrics) * (0.7 + 0.26 * len(sets)), len(tests), len(metrics)
+        1.3 + 1.2 * len(tests), 1.0 + len(metrics) * (0.7 + 0.26 * len(sets)), len(tests), len(metrics)
     )
     for number, axes in enumerate(axes_):
         metric, test = metrics[number // len(tests)], tests[number % len(tests)]
@@ -40,11 +42,12 @@ def prompt_sets(measured: pd.DataFrame, names: dict[str, str]) -> Figure:
             axes.set_yticklabels(sets)
         else:
             axes.tick_params(labelleft=False)
-        axes.set_xlabel(label if len(tests) < 2 else label.partition(" of")[0], fontsize=8)
-        axes.grid(axis="y", color="#EEEEEE", lw=0.8)
+        if number % len(tests) == len(tests) // 2:  # once for the row
+            axes.set_xlabel(label)
+        axes.grid(axis="y", color=PALE, lw=0.8)
         if number < len(tests):
-            axes.set_title(names[test], fontsize=9)
-    figure.legend(*axes_[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8)
+            axes.set_title(textwrap.fill(names[test], 14), fontsize=9)
+    key(figure, *axes_[0].get_legend_handles_labels(), columns=2)
     return figure
 
 
@@ -57,15 +60,15 @@ def answers(recall: pd.DataFrame) -> Figure:
         ``label``, ``recall`` (fraction), ``answered`` (share of the answers), ``there`` (share of the points).
     """
     recall = recall.sort_values("there", ascending=False)
-    figure, (left, right) = canvas(7, 0.8 + 0.17 * len(recall), 2)
+    figure, (left, right) = canvas(NARROW, 1.0 + 0.17 * len(recall), 2)
     y = range(len(recall))
     left.barh(y, 100 * recall["recall"], color=BLUE, height=0.7)
     left.set(yticks=y, ylim=(len(recall) - 0.5, -0.5), xlabel="recall (%)")
-    left.set_yticklabels(recall["label"], fontsize=7)
-    right.hlines(y, 100 * recall["there"], 100 * recall["answered"], color="#C9C9C9", lw=1)
+    left.set_yticklabels(recall["label"], fontsize=SMALL)
+    right.hlines(y, 100 * recall["there"], 100 * recall["answered"], color=LINE, lw=1)
     right.plot(100 * recall["there"], y, MARKERS[3], color=GREY, mfc="white", ms=4, label="of the points")
     right.plot(100 * recall["answered"], y, MARKERS[0], color=BLUE, ms=4, label="of the answers")
     right.set(yticks=y, ylim=(len(recall) - 0.5, -0.5), xlabel="share (%)")
     right.tick_params(labelleft=False)
-    right.legend(fontsize=8, loc="lower right")
+    key(figure, *right.get_legend_handles_labels())
     return figure
