@@ -83,7 +83,7 @@ def section(page: str, path: str, declared: dict, record: dict, repository: tupl
     used = {key: value for key, value in record["parameters"].items() if key in declared}
     used = {key: value for key, value in used.items() if value != declared[key].default}
     steps = [one.removeprefix("step ") for one in record["ingredients"] if one.startswith("step ")]
-    needs = f" It reads what these steps make, which are run before it where they were not: {', '.join(steps)}."
+    needs = f" It reads what these steps make, which run before it where they have not yet: {', '.join(steps)}."
     away = links.links(*repository, path)
     opened = [f'<a href="{html.escape(away[kind])}">{kind.title()}</a>' for kind in ("binder", "colab") if kind in away]
     first = ""
@@ -125,10 +125,8 @@ def on_page(app, pagename, templatename, context, doctree):
         (Path(app.outdir) / target).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, Path(app.outdir) / target)
     declared = notebook.parameters(notebook.read(keys.root() / found[0]), found[0])
-    given = app.config.html_theme_options
-    repository = given.get("repository_url", ""), given.get("repository_branch", "") or "main"
     record = {"parameters": {}, "seconds": 0} | record
-    context["reef_rerun"] = section(name, found[0], declared, record, repository)
+    context["reef_rerun"] = section(name, found[0], declared, record, links.setting())
 
 
 def environment(app):

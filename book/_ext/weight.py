@@ -134,8 +134,7 @@ def on_page(app, pagename, templatename, context, doctree):
         return
     said, record = "", keys.read_record(Path(app.srcdir) / f"{pagename}.json")
     if record and pagename.startswith("chapters/"):
-        url = app.config.html_theme_options.get("repository_url", "")
-        said = made_by(record, pagename.rpartition("/")[2], url)
+        said = made_by(record, pagename.rpartition("/")[2], links.setting()[0])
     context["body"] = lighten(context["body"], Files(Path(app.outdir), pagename), said)
 
 
