@@ -31,7 +31,7 @@ SHOWN = '<p id="here">Something.</p><p class="provenance"><em>Only a test.</em> 
 def small(checkout):
     """A book of an introduction and one executed chapter."""
     shutil.copy(TOP / "_config.yml", checkout.folder)
-    for name in ("_ext", "_static", "references.bib"):
+    for name in ("_ext", "_static", "_templates", "references.bib"):
         (shutil.copytree if (TOP / "book" / name).is_dir() else shutil.copy)(
             TOP / "book" / name, checkout.folder / "book" / name
         )
