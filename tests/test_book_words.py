@@ -66,7 +66,8 @@ bleaching
 TEXT = """\
 # Recall in a heading
 
-The macro recall, the recalls, *balanced accuracy* and Recall; run; s1 and S1, vit-S1; overrecall, `S1`.
+The macro
+recall, the recalls, *balanced accuracy* and Recall; run; s1 and S1, vit-S1; overrecall, `S1`.
 
 A [link with recall](glossary.md) and a **Bleached** coral, bleaching again.
 
@@ -105,7 +106,7 @@ def links_of(page):
 
 def test_the_first_use_of_each_term_is_a_link_and_no_other(linked):
     assert links_of(linked["with"]) == [
-        ("macro-recall", "macro recall"), ("recall", "recalls"), ("S1", "S1"), ("bleaching", "Bleached"),
+        ("macro-recall", "macro\nrecall"), ("recall", "recalls"), ("S1", "S1"), ("bleaching", "Bleached"),
     ]  # fmt: skip
 
 
