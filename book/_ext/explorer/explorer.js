@@ -169,7 +169,11 @@
         { data: { values: [{ type: "Feature", geometry: outline }] }, mark: { type: "geoshape", fill: ink, fillOpacity: 0.16, clip: true } },
         { data: { name: "rest" }, mark: { ...mark, fill: null, opacity: 0.4, size: 30, clip: true }, encoding: base },
         {
-          data: { name: "chosen" }, mark: { ...mark, clip: true },
+          data: { name: "chosen" }, transform: [{ filter: "!datum.seen" }], mark: { ...mark, clip: true, fill: "#9e9e9e" },
+          encoding: { ...base, size },
+        },
+        {
+          data: { name: "chosen" }, transform: [{ filter: "datum.seen" }], mark: { ...mark, clip: true },
           encoding: { ...base, size, fill: { ...fill, title: COLOURS[colour] } },
         },
       ],
@@ -340,7 +344,8 @@
       const all = sources.source.map((source, i) => {
         const sums = found.bySource[i], recall = ratio(sums.right, sums.tested), agreement = ratio(sums.correct, sums.reviewed);
         const says = [source, sources.ecoregion[i], many(sums.points, "point"), agreement === null ? nobody : `agreement ${percent(agreement)}`, recall === null ? untested : `recall ${percent(recall)}`];
-        return { source, x: sources.x[i], y: sources.y[i], points: sums.points || 1, area: sums.points, agreement, recall, photo: swatch(i), tip: says.join(" · ") };
+        const values = { points: sums.points || 1, agreement, recall, photo: swatch(i) }, seen = values[state.colour] !== null;
+        return { source, x: sources.x[i], y: sources.y[i], area: sums.points, ...values, seen, tip: says.join(" · ") };
       });
       const [rest, chosen] = [false, true].map((flag) => all.filter((mark, i) => mark.x !== null && found.chosen[i] === flag));
       const known = found.byTaxon.map((sums, i) => ({ sums, i })).filter(({ sums }) => sums.reviewed && sums.tested);
@@ -353,7 +358,7 @@
         return { taxon, name, on, agreement, recall, aLow, aHigh, rLow, rHigh, points: sums.points, tip };
       });
       const n = found.chosen.filter(Boolean).length, lost = chosen.length < n ? `; ${many(n - chosen.length, "source")} without a position` : "";
-      map.said.textContent = `Map: ${many(chosen.length, "chosen source")}${lost}. The area of a circle grows with its points; empty circles are not chosen. A click on one chooses it.`;
+      map.said.textContent = `Map: ${many(chosen.length, "chosen source")}${lost}. The area of a circle grows with its points; grey ones have no ${COLOURS[state.colour]}, empty ones are not chosen. A click on one chooses it.`;
       map.drawing.setAttribute("aria-label", `Map of ${many(chosen.length, "chosen source")}, coloured by ${COLOURS[state.colour]}. The list of sources says the same.`);
       spread.said.textContent = points.length ? `Chart: ${many(points.length, "taxon", "taxa")} of the chosen places, those that were reviewed and tested, with 95 % intervals. The area grows with points. A click on one chooses it.`
         : "Chart: no taxon of the chosen places was both reviewed and tested.";
