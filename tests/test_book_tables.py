@@ -197,7 +197,8 @@ def browser():
 
 def site_page(body):
     script, look = ((TOP / "book" / "_static" / f"tables.{kind}").read_text() for kind in ("js", "css"))
-    hidden = ".visually-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden } .pst-scrollable-table-container { overflow-x: auto }"
+    hidden = ".visually-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden } "
+    hidden += ".pst-scrollable-table-container { overflow-x: auto }"
     head = f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><style>{hidden}{look}</style>'
     return f'{head}<body><article class="bd-article">{body}</article><script>{script}</script>'
 

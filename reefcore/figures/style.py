@@ -249,7 +249,7 @@ class _Letters(Formatter):
 
 def _cut(text: str) -> str:
     """Cut words that are longer than any name, and drop what is no letter."""
-    return re.sub(r"(\S{44})\S{2,}", r"\1…", "\n".join(_UNSEEN.sub("", line) for line in text.split("\n")))
+    return re.sub(r"(\S{31})\S{2,}", r"\1…", "\n".join(_UNSEEN.sub("", line) for line in text.split("\n")))
 
 
 def _letter_by_letter(figure: Figure) -> None:
@@ -380,6 +380,21 @@ def _numbers(values: pd.Series, spec: str | None, place: pd.Series) -> list[str]
     return ["\n<br>".join(line(*one) for one in cell) for cell in cells]
 
 
+def _words(values: pd.Series, spec: str | None, first: bool) -> tuple[str, list[str]]:
+    """Give the cells of a column of words, and the class of its head; the first column says what each row is of."""
+    texts = [_cell(value, spec) for value in values]
+    kinds = [_wraps(text) for text in texts]
+    head = " class=long" * (
+        first and " class=long" in kinds
+    )  # sentences do not stay in sight, and none of their column
+    start, end = ('th scope="row"', "th") if first else ("td", "td")
+    cells = [
+        f"<{start}{head or kind}>{value.markup if isinstance(value, Shown) else escaped(text)}</{end}>"
+        for value, text, kind in zip(values, texts, kinds, strict=True)
+    ]
+    return head, cells
+
+
 def show_table(
     table: pd.DataFrame,
     name: str,
@@ -419,22 +434,19 @@ def show_table(
         number = (pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)) or all(
             isinstance(value, Shown) and not value.words for value in values
         )
-        head.append(f'<th scope="col"{" class=number" if number else ""}>{escaped(_head(column))}</th>')
-        tag = "td" if place or number else 'th scope="row"'  # what a row is of
+        spec, kind = formats.get(column), " class=number" * number
         if number:
             rank = pd.Series(0.0, index=range(len(rows)))
             if column in best:
                 entry = pd.Series(table.iloc[:entries, place].to_numpy(float))
                 order = entry.rank(ascending=best[column] == "lowest", method="dense")
                 rank = rank.add(order[:kept] * (order.max() > 1), fill_value=0)  # of equals none is the best
-            body.append([f"<td class=number>{cell}</td>" for cell in _numbers(values, formats.get(column), rank)])
+            body.append([f"<td{kind}>{cell}</td>" for cell in _numbers(values, spec, rank)])
         else:
-            body.append(
-                [
-                    f"<{tag}{_wraps(text)}>{value.markup if isinstance(value, Shown) else escaped(text)}</{tag[:2]}>"
-                    for value, text in ((value, _cell(value, formats.get(column))) for value in values)
-                ]
-            )
+            kind, cells = _words(values, spec, place == 0)
+            body.append(cells)
+        title = "this profile" if column == "value" and "published" in table else _head(column)
+        head.append(f'<th scope="col"{kind}>{escaped(title)}</th>')
     lines = [f"<tr>{''.join(cells)}</tr>" for cells in zip(*body, strict=True)]
     last = f"<tfoot>{''.join(lines[kept:])}</tfoot>" if foot else ""
     caption, label = _minus(caption), textwrap.shorten(_minus(caption), 90, placeholder=" …")
