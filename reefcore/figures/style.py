@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
-from matplotlib.ticker import Formatter, LogFormatterMathtext
+from matplotlib.ticker import FixedFormatter, Formatter, FuncFormatter, LogFormatterMathtext
 from PIL import Image
 
 from reefcore import spreadsheets
@@ -236,27 +236,39 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
     )
 
 
-class _Plain(Formatter):
-    """Labels the ticks that `before` labels, with plain numbers where it writes powers of ten as formulas."""
+class _Letters(Formatter):
+    """Labels the ticks as `before` does: with plain numbers where it has formulas, and no name of endless length."""
 
     def __init__(self, before: Formatter):
         self.before = before
 
     def __call__(self, value: float, position: int | None = None) -> str:
-        return f"{value:,.10g}" if self.before(value, position) else ""
+        text = self.before(value, position)
+        if isinstance(self.before, LogFormatterMathtext):
+            return f"{value:,.10g}" if text else ""
+        return "\n".join(textwrap.shorten(line, 60, placeholder=" …") for line in _cut(text).split("\n"))
 
     def set_locs(self, locs) -> None:
         self.before.set_locs(locs)
 
 
+def _cut(text: str) -> str:
+    """Cut words that are longer than any name, and drop what is no letter."""
+    return re.sub(r"(\S{44})\S{2,}", r"\1…", "\n".join(_UNSEEN.sub("", line) for line in text.split("\n")))
+
+
 def _letter_by_letter(figure: Figure) -> None:
-    """Let no text be read as a formula, which a label such as ``$x^2_$`` would be, or would fail to be."""
+    """Let no text be read as a formula, which a label such as ``$x^2_$`` would be or fail to be, nor fill a page."""
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
         for kind in ("major", "minor"):
-            if isinstance(formatter := getattr(axis, f"get_{kind}_formatter")(), LogFormatterMathtext):
-                getattr(axis, f"set_{kind}_formatter")(_Plain(formatter))
+            if isinstance(
+                formatter := getattr(axis, f"get_{kind}_formatter")(),
+                LogFormatterMathtext | FixedFormatter | FuncFormatter,
+            ):
+                getattr(axis, f"set_{kind}_formatter")(_Letters(formatter))
     for text in figure.findobj(Text):
         text.set_parse_math(False)
+        text.set_text(_cut(text.get_text()))
 
 
 def _photograph(figure: Figure) -> tuple[str, bytes, float, float]:
