@@ -1,6 +1,9 @@
 # make book    run what changed, render the book, say where it is
 # make test    the tests, with coverage
 # make check   check the rendered book; make check-sample: what the built sample must show
+# make archive the rendered book as one file with a checksum, in build/
+# make check-browser   the rendered book in Chromium, page by page (needs Chromium: apt install chromium)
+# make pdf     the rendered book as one PDF in build/ (needs Chromium)
 # make bench   the measurements of benchmarks/
 # make lint    ruff
 # make lock    resolve the dependencies again into requirements.lock (needs the network)
@@ -18,7 +21,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup book test check check-sample bench lint lock clean
+.PHONY: help setup book archive test check check-sample check-browser pdf bench lint lock clean
 .DELETE_ON_ERROR:
 
 PROFILE ?= sample
@@ -64,11 +67,20 @@ book: $(STAMP)
 test: $(STAMP)
 	$(BIN)/pytest --cov
 
+archive: $(STAMP)
+	@$(BIN)/reefcore book archive
+
 check: $(STAMP)
 	$(BIN)/reefcore book check
 
 check-sample: $(STAMP)
-	$(BIN)/pytest checks
+	$(BIN)/pytest checks/test_sample.py
+
+check-browser: $(STAMP)
+	$(BIN)/pytest checks/test_browser.py
+
+pdf: $(STAMP)
+	@exec $(BIN)/reefcore --with-parent book pdf
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

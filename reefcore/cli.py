@@ -270,9 +270,15 @@ def _parser() -> argparse.ArgumentParser:
         required=True, metavar="COMMAND"
     )
     command(group, "build", _book_build, "render the executed chapters with Jupyter Book, where something changed")
+    one = command(group, "archive", _book_archive, "pack the rendered book into one file with a checksum (build/)")
+    one.add_argument("--output", metavar="DIR", help="where it goes (build)")
+    one.add_argument("--json", action="store_true", help="for programs")
     one = command(group, "check", _book_check, "check the rendered book: links, images, addresses, provenance")
     one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
     one.add_argument("--json", action="store_true", help="for programs")
+    one = command(group, "pdf", _book_pdf, "print the rendered book into one PDF, with an installed Chromium")
+    one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
+    one.add_argument("--output", metavar="FILE", help="the PDF (build/reefnet-companion-VERSION-PROFILE.pdf)")
 
     one = command(commands, "job", _job, "do one job of a build, as Snakemake calls it")
     one.add_argument("kind", choices=["step", "chapter"])
@@ -911,6 +917,17 @@ def _book_build(options) -> None:
     print(f"Open {folder / 'index.html'}")
 
 
+def _book_archive(options) -> None:
+    from reefcore.workflow import archive
+
+    made = archive.write(options.output)
+    if options.json:
+        print(json.dumps(made, indent=2, default=str))
+    else:
+        print(f"{made['path']}\n  {made['files']:,} files, {made['bytes'] / 1e6:.1f} MB, SHA-256 {made['sha256']}")
+        print(f"  checksum in {made['checksum']}")
+
+
 def _book_check(options) -> int:
     from reefcore.workflow import book
 
@@ -920,3 +937,10 @@ def _book_check(options) -> int:
     else:
         print("\n".join(report["problems"] + [report["summary"]]))
     return int(bool(report["problems"]))
+
+
+def _book_pdf(options) -> None:
+    from reefcore.workflow import pdf
+
+    path = pdf.write(options.folder, options.output)
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")

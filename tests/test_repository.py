@@ -45,6 +45,7 @@ substrate
 audit
 reproduction
 overview
+explorer
 figures
 profiles
 site
@@ -71,7 +72,7 @@ TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "promp
 TABLES_ONLY += ["site", "spreadsheets"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
 TABLES_ONLY += ["benthos", "cover", "diversity", "effort"]
-TABLES_ONLY += ["overview"]
+TABLES_ONLY += ["overview", "explorer"]
 TABLES_ONLY += ["texture", "machine", "quality"]
 TABLES_ONLY += ["audit", "audit.read", "audit.rules", "audit.statements"]
 TABLES_ONLY += [

@@ -53,7 +53,7 @@ class People(PersonStyle):
     def names(self, role, full):
         """Return the template of the names."""
         shown = {"sep": self.sep, "sep2": self.sep2, "last_sep": self.last_sep}
-        return _people(role=role, **shown, other=None if full else self.other)
+        return _people(role=role, **shown, other=None if full else " et al.")
 
     def author_or_editor_or_title(self, full):
         """Return the template of the names: each entry has authors."""
@@ -194,6 +194,8 @@ def on_page(app, pagename, templatename, context, doctree):
     """Give the template the section of a page that somebody wrote."""
     if doctree is None:
         return
+    if 'class="citation-list"' in context.get("body", ""):  # a list whose children are none to a screen reader
+        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
     source, record = Path(app.srcdir), Path(app.srcdir, f"{pagename}.json")
     citation = source.parent / "CITATION.cff"
     if not citation.exists():

@@ -74,6 +74,8 @@ class Linker(SphinxPostTransform):
         if expression is None or self.env.docname == self.app.config.glossary_page:
             return
         seen: set[str] = set()
+        for element in list(self.document.findall(nodes.TextElement)):
+            _join(element)
         for text in list(self.document.findall(nodes.Text)):
             if not _open(text):
                 continue
@@ -86,6 +88,19 @@ class Linker(SphinxPostTransform):
                     at = match.end()
             if pieces:
                 text.parent.replace(text, [one for one in [*pieces, nodes.Text(content[at:])] if one != ""])
+
+
+def _join(element) -> None:
+    """Make one text of pieces that follow each other: a term may run over the end of a line."""
+    joined: list[nodes.Node] = []
+    for child in element.children:
+        if joined and isinstance(child, nodes.Text) and isinstance(joined[-1], nodes.Text):
+            joined[-1] = nodes.Text(joined[-1] + child)
+        else:
+            joined.append(child)
+    if len(joined) < len(element.children):
+        element.children = []
+        element.extend(joined)
 
 
 def _open(node) -> bool:

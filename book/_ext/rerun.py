@@ -26,7 +26,7 @@ def commands(name: str, path: str, declared: dict, used: dict) -> list[tuple[str
     """
     options = [word for key, value in used.items() for word in ("-p", f"{key}={_text(value)}")]
     own = declared["profile"].default == MADE_UP  # a chapter of a site
-    last = next((key for key in reversed(declared) if key not in ("profile", "seed", "site")), "seed")
+    last = next((key for key in reversed(declared) if key not in ("profile", "seed", "site")), [*declared][-1])
     value = used.get(last, declared[last].default)
     papermill = ["papermill", path, "out.ipynb", *(("-p", "profile", REEF) if own else ("-p", last, _text(value)))]
     found = [
@@ -83,7 +83,7 @@ def section(page: str, path: str, declared: dict, record: dict, repository: tupl
     used = {key: value for key, value in record["parameters"].items() if key in declared}
     used = {key: value for key, value in used.items() if value != declared[key].default}
     steps = [one.removeprefix("step ") for one in record["ingredients"] if one.startswith("step ")]
-    needs = f" It reads what these steps make, which are run before it where they were not: {', '.join(steps)}."
+    needs = f" It reads what these steps make, which run before it where they have not yet: {', '.join(steps)}."
     away = links.links(*repository, path)
     opened = [f'<a href="{html.escape(away[kind])}">{kind.title()}</a>' for kind in ("binder", "colab") if kind in away]
     first = ""
@@ -94,7 +94,11 @@ def section(page: str, path: str, declared: dict, record: dict, repository: tupl
     files = (
         f'Notebook: <a download href="{up}{path}">clean, with its parameters</a>, '
         f'<a download href="{page}.ipynb">executed, with its results</a> · Environment: '
-        + ", ".join(f'<a download href="{up}environment/{name}">{name}</a>' for name in ENVIRONMENT)
+        + ", ".join(
+            f'<a download href="{up}environment/{name}">{name}</a>'
+            for name in ENVIRONMENT
+            if (keys.root() / name).exists()
+        )
         + (f" · Open in {' or '.join(opened)}" if opened else "")
     )
     return (
@@ -118,17 +122,17 @@ def on_page(app, pagename, templatename, context, doctree):
     """Give the template the section of a chapter, and lay its notebooks beside it."""
     folder, name = Path(app.srcdir), pagename.rpartition("/")[2]
     record = keys.read_record(folder / f"{pagename}.json")
-    found = [path for path in (f"notebooks/{name}.ipynb", f"notebooks/site/{name}.ipynb") if (keys.root() / path).exists()]
+    found = [
+        path for path in (f"notebooks/{name}.ipynb", f"notebooks/site/{name}.ipynb") if (keys.root() / path).exists()
+    ]
     if not pagename.startswith("chapters/") or record is None or not found:
         return
     for source, target in ((keys.root() / found[0], found[0]), (folder / f"{pagename}.ipynb", f"{pagename}.ipynb")):
         (Path(app.outdir) / target).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, Path(app.outdir) / target)
     declared = notebook.parameters(notebook.read(keys.root() / found[0]), found[0])
-    given = app.config.html_theme_options
-    repository = given.get("repository_url", ""), given.get("repository_branch", "") or "main"
     record = {"parameters": {}, "seconds": 0} | record
-    context["reef_rerun"] = section(name, found[0], declared, record, repository)
+    context["reef_rerun"] = section(name, found[0], declared, record, links.setting())
 
 
 def environment(app):

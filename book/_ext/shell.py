@@ -48,7 +48,7 @@ def findings() -> dict[str, str]:
 
 
 def text_dates(folder: Path) -> dict[str, str]:
-    """Return when the text of each file below a folder last changed, by git; without git, or of unsaved text, nothing."""
+    """Return when each file of the book's text last changed, by git; of text that is not committed, nothing."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True)
@@ -117,7 +117,9 @@ def prune(css: str, words: set[str]) -> str:
 
     def needed(selector: str) -> bool:
         bare = re.sub(r"\[[^\]]*\]|\([^()]*\)", "", selector)
-        return "(" in bare or all(re.sub(r"\\", "", name) in words for name in re.findall(r"[.#]((?:[\w-]|\\.)+)", bare))
+        return "(" in bare or all(
+            re.sub(r"\\", "", name) in words for name in re.findall(r"[.#]((?:[\w-]|\\.)+)", bare)
+        )
 
     def rule(found: re.Match) -> str:
         start, _, selectors = found[1].rpartition(";")

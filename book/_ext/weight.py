@@ -1,8 +1,8 @@
 """Images and data that stand in the pages become files beside them, so that a page opens before it has all of them.
 
 A notebook holds its figures and the data behind them as ``data:`` addresses, so that it can be passed on alone. A page
-of the book has files: ``chapters/30_splits-files/own-splits.csv``. Each figure and table of a chapter also gets the link
-to the notebook that made it, and the version of the code.
+of the book has files: ``chapters/30_splits-files/own-splits.csv``. Each figure and table of a chapter also gets the
+link to the notebook that made it, and the version of the code.
 """
 
 import base64
@@ -134,8 +134,7 @@ def on_page(app, pagename, templatename, context, doctree):
         return
     said, record = "", keys.read_record(Path(app.srcdir) / f"{pagename}.json")
     if record and pagename.startswith("chapters/"):
-        url = app.config.html_theme_options.get("repository_url", "")
-        said = made_by(record, pagename.rpartition("/")[2], url)
+        said = made_by(record, pagename.rpartition("/")[2], links.setting()[0])
     context["body"] = lighten(context["body"], Files(Path(app.outdir), pagename), said)
 
 

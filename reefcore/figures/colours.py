@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -62,7 +60,7 @@ def source_densities(covariates: pd.DataFrame, sources: list[str] | None = None)
     axes.set(
         xlim=(0, 255), ylim=(len(order) - 0.8, -1.1), xlabel="mean value of a photo (0-255)", yticks=range(len(order))
     )
-    axes.set_yticklabels([textwrap.fill(f"{source} ({counts[source]:,})", 24) for source in order], fontsize=SMALL)
+    axes.set_yticklabels([f"{short(source, 20)} ({counts[source]:,})" for source in order], fontsize=SMALL)
     axes.tick_params(axis="y", length=0)
     key(figure, *axes.get_legend_handles_labels(), columns=3)
     return figure
@@ -146,7 +144,15 @@ def colour_neighbours(distances: pd.DataFrame) -> Figure:
     place = np.arange(len(order))
     every = np.repeat(place[:, None], len(order), axis=1)
     axes.plot(
-        values[order], every, "o", ms=2.5, color=GREY, alpha=0.35, mew=0, rasterized=True, label="each other source"
+        values[order].ravel(),
+        every.ravel(),
+        "o",
+        ms=2.5,
+        color=GREY,
+        alpha=0.35,
+        mew=0,
+        rasterized=True,
+        label="each other source",
     )
     axes.plot(values[order, nearest[order]], place, "D", ms=4, color=BLUE, label="the nearest, named right")
     axes.set(xlabel="colour distance (levels of 255)", yticks=range(len(order)))

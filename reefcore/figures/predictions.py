@@ -41,11 +41,12 @@ def per_class(table: pd.DataFrame) -> Figure:
         From `reefcore.classes.per_class`.
     """
     figure, (train, top, recall) = canvas(WIDE, ROW * len(table) + 1, columns=3)
+    figure.get_layout_engine().set(wspace=0.06)
     place = np.arange(len(table))
     train.barh(place, table["train"], color=BLUE, height=0.7)
-    train.set(xscale="log", xlabel="training points (log scale)", xlim=(0.8, 3 * max(1, table["train"].max())))
+    train.set(xscale="log", xlabel="training points (log)", xlim=(0.8, 8 * max(1, table["train"].max())))
     top.barh(place, 100 * table["top_share"].fillna(0), color=ORANGE, height=0.7)
-    top.set(xlabel="share of its errors (%)", xlim=(0, 215), xticks=range(0, 101, 25))
+    top.set(xlabel="of its errors (%)", xlim=(0, 215), xticks=(0, 50, 100))
     seen = table["n"] > 0
     recall.hlines(place[seen], 100 * table["ci_low"][seen], 100 * table["ci_high"][seen], color=BLUE, lw=1.2)
     recall.plot(100 * table["recall"], place, "o", color=BLUE, ms=4)
@@ -83,7 +84,7 @@ def confusion(shares: pd.DataFrame, families: pd.Series | None = None, counts: p
         Points of each true class, by class: written behind its name.
     """
     size = len(shares)
-    side = ROW * size + 1.6
+    side = max(ROW * size + 1.6, NARROW)
     figure, (axes,) = canvas(side + (0.9 if families is not None else 0), side)
     values = shares.to_numpy()
     rows, columns = np.nonzero(np.nan_to_num(values))

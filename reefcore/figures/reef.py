@@ -91,7 +91,9 @@ def bars(table: pd.DataFrame, name: str, value: str, kind: str | None = None) ->
     name, value, kind : str
     """
     _some(table, value)
-    figure, (axes,) = canvas(NARROW, _rows(len(table), 0.24))
+    figure, (axes,) = canvas(
+        NARROW, _rows(len(table), 0.31 if table[name].astype("str").str.len().max() > NAME else 0.24)
+    )
     kinds = pd.Series(value, table.index) if kind is None else table[kind].astype("str")
     hatches = ("", "///", "--", "xx", "|||", "\\\\\\")
     colours = (BLUE, ORANGE, GREY, GREEN, PINK, RED)

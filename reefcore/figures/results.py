@@ -252,6 +252,7 @@ def learning(history: pd.DataFrame) -> Figure:
     columns = -(-len(models) // rows)
     with rc_context(RC):
         figure = Figure(figsize=(0.8 + 1.6 * columns, 0.6 + 2.4 * rows), layout="constrained", facecolor="white")
+        figure.get_layout_engine().set(h_pad=0.08)
         quantities = [("loss", 1, "training loss"), ("val_macro_recall", 100, "validation macro recall (%)")]
         for part, (column, scale, label) in zip(figure.subfigures(2, 1), quantities, strict=True):
             panels = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()

@@ -16,9 +16,11 @@ import yaml
 from reefcore.errors import ReefcoreError
 from reefcore.files import write_json
 from reefcore.workflow import build as workflow
-from reefcore.workflow import keys, status
+from reefcore.workflow import keys, links, status
 
 HTML = "book/_build/html"
+LIMIT, WHOLE = 1_500_000, 60_000_000  # bytes of a page with all that it loads, and of the book
+LIMITS = {r"_explorer\.html$": 3_000_000}  # pages that may weigh more
 READ = ("_config.yml", "CITATION.cff", "environment.yml")  # besides `book`, by Sphinx and by its extensions
 _JUPYTER_BOOK = """
 import os, sys
@@ -45,7 +47,7 @@ def build() -> Path:
     top, made_of = keys.root(), ingredients()
     book, html = top / "book", top / HTML
     key, record = keys.key_of(made_of), html.with_name("record.json")
-    if keys.fresh(record, html.parent, key):
+    if is_fresh(key):
         return html
     handle = workflow.lock()
     try:
@@ -68,6 +70,12 @@ def build() -> Path:
     finally:
         keys.release(handle)
     return html
+
+
+def is_fresh(key: str | None = None) -> bool:
+    """Tell whether the rendered book is of what lies here now, and whole."""
+    html = keys.root() / HTML
+    return keys.fresh(html.with_name("record.json"), html.parent, key or keys.key_of(ingredients())) is not None
 
 
 def ingredients() -> dict[str, str]:
@@ -168,11 +176,13 @@ class _Page(HTMLParser):
     words: int = 0
     provenance: list[str] = field(default_factory=list)
     inline: list[str] = field(default_factory=list)
+    headings: list[int] = field(default_factory=list)
+    unlinked: list[str] = field(default_factory=list)  # figures and tables without the notebook that made them
 
     def __post_init__(self):
         super().__init__()
         self._inside: list[str] = []
-        self._article = self._provenance = False
+        self._article = self._provenance = self._shown = False
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
@@ -190,6 +200,14 @@ class _Page(HTMLParser):
         self.resources += [part.split()[0] for part in (given.get("srcset") or "").split(",") if part.strip()]
         if tag == "object" and given.get("data"):
             self.resources.append(given["data"])
+        if re.fullmatch(r"h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if {"reef", "reef-table"} & classes and tag in ("figure", "div"):
+            self.unlinked.append(given.get("id") or "?")
+            self._shown = True
+        elif tag == "a" and self._shown and urlsplit(given.get("href") or "").path.endswith(".ipynb"):
+            self.unlinked.pop()
+            self._shown = False
         if tag == "img":
             self.images += 1
             if not (given.get("alt") or "").strip():
@@ -210,6 +228,8 @@ class _Page(HTMLParser):
             self._inside.pop()
         if tag == "article":
             self._article = False
+        if tag in ("figure", "table"):
+            self._shown = False
         if tag == "p":
             self._provenance = False
 
@@ -226,8 +246,9 @@ def check(folder: str | Path | None = None) -> dict:
     """Check a rendered book.
 
     Every page of the table of contents is there and says something; nothing is loaded from elsewhere; links and anchors
-    inside the book lead somewhere; images have alternative text; no error, warning or path of the machine shows; each
-    chapter ends with where it comes from and says its profile.
+    inside the book lead somewhere, those out of it have a known form; images have alternative text, headings are in
+    order; no error, warning or path of the machine shows; pages and the whole are light; each chapter ends with where
+    it comes from, says its profile, and its figures and tables link to the notebook.
 
     Parameters
     ----------
@@ -253,7 +274,10 @@ def check(folder: str | Path | None = None) -> dict:
         if path.suffix == ".html" and "_static" not in path.relative_to(folder).parts:
             parsed[path.resolve()] = page = _Page()
             page.feed(path.read_text(encoding="utf-8"))
-    problems = []
+    sizes = {path.resolve(): path.stat().st_size for path in files}
+    problems = [f"the book has {sum(sizes.values()) / 1e6:.1f} MB"] if sum(sizes.values()) > WHOLE else []
+    for path, page in parsed.items():
+        problems += _weight_problems(folder.resolve(), path, page, sizes)
     for path, page in parsed.items():
         problems += [f"{path.relative_to(folder.resolve())}: {text}" for text in _page_problems(path, page, parsed)]
     for path in files:
@@ -268,7 +292,7 @@ def check(folder: str | Path | None = None) -> dict:
         "pages": len(parsed),
         "links": sum(len(page.links) for page in parsed.values()),
         "images": sum(page.images for page in parsed.values()),
-        "bytes": sum(path.stat().st_size for path in files),
+        "bytes": sum(sizes.values()),
     }
     verdict = f"{len(problems)} problems" if problems else "no problems"
     summary = "{pages} pages, {links} links, {images} images, {megabytes:.1f} MB: {verdict}.".format(
@@ -277,17 +301,33 @@ def check(folder: str | Path | None = None) -> dict:
     return {"problems": problems, **counts, "summary": summary}
 
 
+def _weight_problems(folder: Path, path: Path, page: _Page, sizes: dict[Path, int]) -> list[str]:
+    """Weigh a page with everything it loads, once each."""
+    loaded = {(path.parent / unquote(urlsplit(address).path)).resolve() for address in page.resources}
+    weight, name = sum(sizes.get(one, 0) for one in {path, *loaded}), path.relative_to(folder).as_posix()
+    limit = next((limit for pattern, limit in LIMITS.items() if re.search(pattern, name)), LIMIT)
+    return [f"{name}: it weighs {weight / 1e6:.2f} MB with what it loads"] if weight > limit else []
+
+
 def _page_problems(path: Path, page: _Page, parsed: dict[Path, _Page]) -> list[str]:
     found = [f"loads {address} from elsewhere" for address in page.resources if _AWAY.match(address)]
     found += [f"the image {name or '?'} has no alternative text" for name in page.no_alt]
     found += [f"the id {name} stands twice" for name in page.twice]
     found += [f"{page.errors} cells show an error or a warning"] if page.errors else []
+    if page.headings and (page.headings.count(1) != 1 or page.headings[0] != 1):
+        found.append(f"it has {page.headings.count(1)} first headings, and starts with one of level {page.headings[0]}")
+    jumps = [f"{a} to {b}" for a, b in zip(page.headings, page.headings[1:], strict=False) if b > a + 1]
+    found += [f"headings jump from level {jump}" for jump in jumps]
     for text in page.inline:
         found += [f"loads {away} from elsewhere" for away in _CSS_AWAY.findall(text)]
         found += [f"a script loads from elsewhere: {away[:80]}" for away in _JS_AWAY.findall(text)]
     for address in {*page.links, *page.resources}:
         parts = urlsplit(address)
         if parts.scheme or parts.netloc:
+            if parts.scheme == "data":
+                found.append(f"{address[:60]} stands in the page, and is no file")
+            elif address in page.links and (wrong := links.problem(address)):
+                found.append(wrong)
             continue
         target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
         target = target / "index.html" if target.is_dir() else target
@@ -325,4 +365,10 @@ def _chapter_problems(folder: Path, name: str, page: _Page) -> list[str]:
             for text in (record["notice"], f"profile {record['profile']}", f"seed {record['seed']}"):
                 if text not in page.provenance[0]:
                     found.append(f"its line of provenance does not say {text!r}")
+        found += [f"{shown} does not link to its notebook" for shown in page.unlinked]
+        path = workflow.notebooks().get(name.rpartition("/")[2])
+        away = links.links(*links.setting(), str(path.relative_to(keys.root()))) if path else {}
+        for kind in ("binder", "colab"):
+            if kind in away and away[kind] not in page.links:
+                found.append(f"does not link to {kind.title()}, where it can be run")
     return found

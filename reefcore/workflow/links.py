@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+import yaml
+
 from reefcore.errors import ReefcoreError
+from reefcore.workflow import keys
 
 _OWNED = re.compile(r"https://(github|gitlab)\.com/([A-Za-z0-9][\w.-]*)/([A-Za-z0-9_.-]+?)(?:\.git)?/?")
 #: Hosts that a page may link to -> what comes after the host. A page links to nothing else, and loads nothing at all.
@@ -20,6 +23,14 @@ KNOWN = {
     **dict.fromkeys(("marinespecies.org", "coralnet.ucsd.edu", "biigle.de", "squidle.org", "datamermaid.org"), r"/\S*"),
     **dict.fromkeys(("reefcloud.ai", "taglab.isti.cnr.it", "gbif.org", "obis.org", "dwc.tdwg.org"), r"/\S*"),
 }
+
+
+def setting() -> tuple[str, str]:
+    """Return the one setting of the repository in `_config.yml`: address, empty where there is none, and branch."""
+    path = keys.root() / "_config.yml"
+    said = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+    given = (said or {}).get("repository") or {}
+    return str(given.get("url") or ""), str(given.get("branch") or "main")
 
 
 def links(url: str, branch: str, notebook: str) -> dict[str, str]:
