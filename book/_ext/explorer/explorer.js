@@ -148,7 +148,8 @@
     const axis = { labelColor: ink, titleColor: ink, tickColor: ink, domainColor: ink, gridColor: ink, gridOpacity: 0.15 };
     const legend = { labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal" };
     const config = { background: null, view: { stroke: null }, font: style.fontFamily, axis, legend, aria: false };
-    return { ink, config: { ...config, axis: { ...axis, titleFontWeight: "normal" } } };
+    const blue = document.documentElement.dataset.theme === "dark" ? "#56B4E9" : "#0072B2"; // as figures/style.py
+    return { ink, blue, config: { ...config, axis: { ...axis, titleFontWeight: "normal" } } };
   }
   const SHARE = { type: "quantitative", scale: { domain: [0, 1], scheme: "viridis" }, legend: { format: ".0%", values: [0, 0.5, 1] } };
 
@@ -175,7 +176,8 @@
     };
   }
 
-  function spreadSpec(width, height, { ink, config }) {
+  function spreadSpec(width, height, { ink, config, blue }) {
+    const side = "datum.agreement > 0.6 ? 'right' : 'left'";
     const x = { field: "agreement", type: "quantitative", title: "review agreement", scale: { domain: [0, 1] }, axis: { format: ".0%", tickCount: 5 } };
     const y = { field: "recall", type: "quantitative", title: "model recall", axis: { format: ".0%", tickCount: 5 } };
     const size = { field: "points", type: "quantitative", scale: { type: "sqrt", range: [25, 350] }, legend: null };
@@ -185,8 +187,8 @@
       layer: [
         { mark: { type: "rule", stroke: ink }, encoding: { x: { ...x, field: "aLow" }, x2: { field: "aHigh" }, y, opacity: { condition: { test: "datum.on", value: 0.4 }, value: 0.1 } } },
         { mark: { type: "rule", stroke: ink }, encoding: { x, y: { ...y, field: "rLow" }, y2: { field: "rHigh" }, opacity: { condition: { test: "datum.on", value: 0.4 }, value: 0.1 } } },
-        { mark: { type: "circle", fill: "#0072B2", stroke: ink, strokeWidth: 0.7, tooltip: { expr: "datum.tip" }, cursor: "pointer" }, encoding: { x, y, size, opacity: faded } },
-        { transform: [{ filter: "datum.name !== ''" }], mark: { type: "text", align: "left", dx: 8, dy: -7, fill: ink, fontSize: 11 }, encoding: { x, y, text: { field: "name" } } },
+        { mark: { type: "circle", fill: blue, stroke: ink, strokeWidth: 0.7, tooltip: { expr: "datum.tip" }, cursor: "pointer" }, encoding: { x, y, size, opacity: faded } },
+        { transform: [{ filter: "datum.name !== ''" }], mark: { type: "text", align: { expr: side }, dx: { expr: "datum.agreement > 0.6 ? -8 : 8" }, dy: -7, fill: ink, fontSize: 11 }, encoding: { x, y, text: { field: "name" } } },
       ],
     };
   }
@@ -235,8 +237,8 @@
     };
     const map = chart(""), spread = chart("");
     const lists = {
-      sources: list("sources", ["source", "ecoregion", "points", "review agreement", "model recall", "photos", "taxa", "mean colour of photos (RGB)"], (name) => toggle("source", name)),
-      taxa: list("taxa", ["taxon", "family", "points", "sources", "review agreement", "model recall"], (name) => toggle("taxon", name)),
+      sources: list("sources", ["source", "points", "review agreement", "model recall", "photos", "taxa", "mean colour of photos (RGB)", "ecoregion"], (name) => toggle("source", name)),
+      taxa: list("taxa", ["taxon", "points", "sources", "review agreement", "model recall", "family"], (name) => toggle("taxon", name)),
       confusions: list("confusions", ["taxon", "taken for", "points", "share of its tested points"], (name) => toggle("taxon", name)),
     };
     const part = (text, ...nodes) => make("section", {}, make("h3", {}, text), ...nodes);
@@ -288,17 +290,17 @@
       lists.sources.update(chosen.map((i) => {
         const sums = found.bySource[i];
         return [
-          { text: sources.source[i], choice: true }, { text: sources.ecoregion[i] }, count(sums.points),
+          { text: sources.source[i], choice: true }, count(sums.points),
           share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested), count(sums.photos), count(sums.members),
-          rgb(i) ? { text: rgb(i).join(", "), colour: swatch(i) } : { text: "not measured", value: null },
+          rgb(i) ? { text: rgb(i).join(", "), colour: swatch(i) } : { text: "not measured", value: null }, { text: sources.ecoregion[i] },
         ];
       }), `${many(chosen.length, "source")}${of ? `, photos and points${of}` : ""}. Behind a share its 95 % interval and what it is of.`, state.source);
       const shown = pick(found.shown).sort(byPoints(found.byTaxon));
       lists.taxa.update(shown.map((i) => {
         const sums = found.byTaxon[i];
         return [
-          { text: taxa.taxon[i], choice: true }, { text: taxa.family[i] || "–" }, count(sums.points), count(sums.members),
-          share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested),
+          { text: taxa.taxon[i], choice: true }, count(sums.points), count(sums.members),
+          share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested), { text: taxa.family[i] || "–" },
         ];
       }), `${many(shown.length, "taxon", "taxa")} of the chosen places, the most points first.`, state.taxon);
       const wrong = found.confusions;
