@@ -211,12 +211,12 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
             f"caption and alternative text of the figure {name} are the same", do="say in one what is seen"
         )
     caption, alt = _minus(caption), _brief(_minus(alt))
+    _letter_by_letter(figure)
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     for text in texts:
         text.set_fontsize(min(text.get_fontsize(), LARGE))
     for legend in figure.findobj(Legend):
         legend.set_frame_on(False)
-    _letter_by_letter(figure)
     figure.draw_without_rendering()
     low = min(0, figure.get_tightbbox().y0)  # inches
     # Below the drawing: a watermark across it would hide data.
