@@ -26,12 +26,12 @@ def commands(name: str, path: str, declared: dict, used: dict) -> list[tuple[str
     """
     options = [word for key, value in used.items() for word in ("-p", f"{key}={_text(value)}")]
     own = declared["profile"].default == MADE_UP  # a chapter of a site
-    last = next((key for key in reversed(declared) if key not in ("profile", "seed", "site")), "seed")
+    last = next((key for key in reversed(declared) if key not in ("profile", "seed", "site")), [*declared][-1])
     value = used.get(last, declared[last].default)
     papermill = ["papermill", path, "out.ipynb", *(("-p", "profile", REEF) if own else ("-p", last, _text(value)))]
     found = [
         ("As on this page", ["reefcore", "run", name, *options]),
-        ("With a parameter of yours", ["reefcore", "run", name, "-p", f"{last}={_text(value)}"]),
+        ("With another value", ["reefcore", "run", name, "-p", f"{last}={_text(value)}"]),
     ]
     if own or "site" in declared:
         found.append(("On your reef", ["reefcore", "run", name, "--profile", REEF]))
@@ -88,13 +88,17 @@ def section(page: str, path: str, declared: dict, record: dict, repository: tupl
     opened = [f'<a href="{html.escape(away[kind])}">{kind.title()}</a>' for kind in ("binder", "colab") if kind in away]
     first = ""
     if "colab" in away:
-        install = f'%pip install "reefcore[book,train] @ git+{away["repository"]}@{repository[1]}"'
-        first = f"<p>In Colab, first run this in a cell of its own:</p>{block(install)}"
+        install = f'%pip install "reefcore[train] @ git+{away["repository"]}@{repository[1]}"'
+        first = f"<p>In Colab, run this first:</p>{block(install)}"
     lines = "".join(f"<p>{said}:</p>{block(line)}" for said, line in commands(page, path, declared, used))
     files = (
         f'Notebook: <a download href="{up}{path}">clean, with its parameters</a>, '
         f'<a download href="{page}.ipynb">executed, with its results</a> · Environment: '
-        + ", ".join(f'<a download href="{up}environment/{name}">{name}</a>' for name in ENVIRONMENT)
+        + ", ".join(
+            f'<a download href="{up}environment/{name}">{name}</a>'
+            for name in ENVIRONMENT
+            if (keys.root() / name).exists()
+        )
         + (f" · Open in {' or '.join(opened)}" if opened else "")
     )
     return (
@@ -109,7 +113,7 @@ def section(page: str, path: str, declared: dict, record: dict, repository: tupl
 def block(text: str) -> str:
     """Write a line of code with the markup that gets a copy button."""
     return (
-        '<div class="highlight-console notranslate"><div class="highlight"><pre tabindex="0">'
+        '<div class="highlight-console notranslate"><div class="highlight"><pre>'
         f"<span></span>{html.escape(text)}\n</pre></div></div>"
     )
 
@@ -118,7 +122,9 @@ def on_page(app, pagename, templatename, context, doctree):
     """Give the template the section of a chapter, and lay its notebooks beside it."""
     folder, name = Path(app.srcdir), pagename.rpartition("/")[2]
     record = keys.read_record(folder / f"{pagename}.json")
-    found = [path for path in (f"notebooks/{name}.ipynb", f"notebooks/site/{name}.ipynb") if (keys.root() / path).exists()]
+    found = [
+        path for path in (f"notebooks/{name}.ipynb", f"notebooks/site/{name}.ipynb") if (keys.root() / path).exists()
+    ]
     if not pagename.startswith("chapters/") or record is None or not found:
         return
     for source, target in ((keys.root() / found[0], found[0]), (folder / f"{pagename}.ipynb", f"{pagename}.ipynb")):
