@@ -146,8 +146,8 @@ def _minus(text: str) -> str:
 
 def _brief(text: str) -> str:
     """Cut a long alternative text at the end of one of its parts: a screen reader reads it in one go."""
-    parts = re.split(r"(?<=[;.]) ", text)
-    while len(parts) > 1 and len(" ".join(parts)) > BRIEF:
+    parts = re.split(r"(?<=[;.])(?<!\d\.) ", text)
+    while len(parts) > 1 and (len(" ".join(parts)) > BRIEF or " ".join(parts).count("(") > " ".join(parts).count(")")):
         parts.pop()
     brief = " ".join(parts)
     return brief if brief == text else brief.rstrip(";.") + "; the rest is in the data."
