@@ -84,7 +84,8 @@ def opened(started, address, found, viewport=WIDE, scheme="light", **options):
             found.append(f"other-host: asks for {request.url[:120]}")
 
     def said(message):
-        if message.type in ("error", "warning") and "ERR_NAME_NOT_RESOLVED" not in message.text:
+        known = "ERR_NAME_NOT_RESOLVED" in message.text or message.location["url"].endswith("/favicon.ico")
+        if message.type in ("error", "warning") and not known:
             found.append(f"console: {message.type}, {message.text[:200]}")
 
     def failed(request):
@@ -122,7 +123,8 @@ def scroll(page) -> None:
            const enough = new Promise((done) => setTimeout(done, 3000));
            await Promise.race([enough, Promise.all(late.map((image) => image.decode().catch(() => 0)))]); }"""
     )
-    page.wait_for_load_state("networkidle")
+    with contextlib.suppress(Error):  # a busy machine, or a page that never rests
+        page.wait_for_load_state("networkidle", timeout=10_000)
 
 
 def axe(page, **options) -> list[tuple[bool, str]]:
@@ -191,10 +193,16 @@ def walk(started, address: str, viewport=WIDE, limit: int = 600) -> list[str]:
         return found + page.evaluate("probe.walked()")
 
 
-def visit_all(names: list[str], base: str) -> dict[str, dict]:
-    """Visit some pages in one browser: the work of one process."""
+def visit_all(names: list[str], base: str, by_keyboard=()) -> dict[str, dict]:
+    """Visit some pages in one browser, some of them by keyboard too (``walked``): the work of one process."""
+    seen = {}
     with browser() as started:
-        return {name: _visited(started, f"{base}{name}") for name in names}
+        for name in names:
+            seen[name] = _visited(started, base + name)
+            if name in by_keyboard:
+                wide, phone = (walk(started, base + name, size) for size in (WIDE, PHONE))
+                seen[name]["walked"] = wide + [f"{text} (phone)" for text in phone]
+    return seen
 
 
 def _visited(started, address: str) -> dict:

@@ -9,7 +9,7 @@ import pytest
 from conftest import TOP
 
 from reefcore.errors import ReefcoreError
-from reefcore.workflow import book
+from reefcore.workflow import book, links
 
 INTRO = """\
 # A small book
@@ -31,7 +31,7 @@ SHOWN = '<p id="here">Something.</p><p class="provenance"><em>Only a test.</em> 
 def small(checkout):
     """A book of an introduction and one executed chapter."""
     shutil.copy(TOP / "_config.yml", checkout.folder)
-    for name in ("_ext", "_static", "references.bib"):
+    for name in ("_ext", "_static", "_templates", "references.bib"):
         (shutil.copytree if (TOP / "book" / name).is_dir() else shutil.copy)(
             TOP / "book" / name, checkout.folder / "book" / name
         )
@@ -85,10 +85,12 @@ def site(small):
         "<html><head>{head}</head><article><h1>Page</h1><p>one two three four five six seven eight</p>{body}</article>"
     )
     line = '<p class="provenance">Only a test. profile tiny · seed 4</p>'
-    link = '<a href="chapters/10_small.html#here">chapter</a> <a href="https://example.org/home/a">away</a>'
+    link = '<a href="chapters/10_small.html#here">chapter</a> <a href="https://doi.org/10.1000/home/a">away</a>'
     (folder / "index.html").write_text(page.format(head="", body=link))
     (folder / "intro.html").write_text(page.format(head='<link rel="stylesheet" href="a.css">', body=link))
     (folder / "a.css").write_text("p { background: url(data:image/png;base64,AAAA) }")
+    away = links.links(*links.setting(), "notebooks/10_small.ipynb")
+    line += f'<a href="{away["binder"]}">Binder</a> <a href="{away["colab"]}">Colab</a>'
     body = f'<p id="here"></p><img src="../a.css" alt="a figure">{line}'
     (folder / "chapters" / "10_small.html").write_text(page.format(head="", body=body))
     return folder
@@ -96,7 +98,7 @@ def site(small):
 
 def test_a_good_site_passes(site):
     assert book.check(site)["problems"] == []
-    assert book.check(site)["summary"].startswith("3 pages, 4 links, 1 images, 0.0 MB: no problems")
+    assert book.check(site)["summary"].startswith("3 pages, 6 links, 1 images, 0.0 MB: no problems")
 
 
 @pytest.mark.parametrize(
@@ -142,6 +144,28 @@ def test_a_good_site_passes(site):
         ("chapters/10_small.html", "Only a test.", "", "does not say 'Only a test.'"),
         ("chapters/10_small.html", "provenance", "other", "has 0 lines of provenance instead of one"),
         ("chapters/10_small.json", "ingredients", "nothing", "its machine-readable record is missing"),
+        (
+            "index.html",
+            "https://doi.org/10.1000/",
+            "http://doi.org/",
+            "is not an address of the form https://host/path",
+        ),
+        ("index.html", "doi.org/10.1000", "doi.org/abc", "is not of the form that addresses of doi.org have"),
+        ("index.html", "doi.org/10.1000", "example.org", "leads to example.org, which is not in the list"),
+        ("index.html", "https://doi.org/10.1000/home/a", "data:text/csv,a", "data:text/csv,a stands in the page"),
+        ("index.html", "<p>one", "<h3>Deep</h3><p>one", "index.html: headings jump from level 1 to 3"),
+        ("index.html", "<p>one", "<h1>Again</h1><p>one", "index.html: it has 2 first headings"),
+        ("intro.html", "<h1>", "<h2>First</h2><h1>", "it has 1 first headings, and starts with one of level 2"),
+        ("intro.html", "<h1>Page", f"<!--{'x' * 1_500_000}--><h1>Page", "intro.html: it weighs 1.50 MB with what it"),
+        ("a.css", "p {", f"/*{'x' * 1_500_000}*/ p {{", "intro.html: it weighs 1.50 MB with what it loads"),
+        (
+            "chapters/10_small.html",
+            "<h1>",
+            '<figure class="reef" id="sole"><figcaption>None</figcaption></figure><a href="10_small.ipynb"></a><h1>',
+            "sole does not link to its notebook",
+        ),
+        ("chapters/10_small.html", "mybinder.org/v2/gh/", "mybinder.org/v2/", "does not link to Binder"),
+        ("chapters/10_small.html", "mybinder.org/v2/gh/", "mybinder.org/v2/", "addresses of mybinder.org have"),
         ("intro.html", "one two three four five six seven eight", "", "intro.html: says next to nothing"),
     ],
 )
@@ -151,6 +175,15 @@ def test_what_is_wrong_is_found(site, file, old, new, problem):
     (site / file).write_text(text.replace(old, new))
     problems = book.check(site)["problems"]
     assert [text for text in problems if problem in text], problems
+
+
+def test_a_figure_with_its_notebook_and_a_heavy_explorer_are_good(site):
+    page = site / "chapters" / "10_small.html"
+    (site / "10_small.ipynb").write_text("{}")
+    shown = '<div class="reef-table" id="t"><table><caption><a href="../10_small.ipynb">n</a></caption></table></div>'
+    page.write_text(page.read_text().replace("<h1>Page</h1>", f"<h1>Page</h1>{shown}"))
+    (site / "14_explorer.html").write_text((site / "intro.html").read_text() + f"<!--{'x' * 2_900_000}-->")
+    assert book.check(site)["problems"] == []
 
 
 def test_a_page_that_is_missing_is_found(site):

@@ -26,7 +26,7 @@ def commands(name: str, path: str, declared: dict, used: dict) -> list[tuple[str
     """
     options = [word for key, value in used.items() for word in ("-p", f"{key}={_text(value)}")]
     own = declared["profile"].default == MADE_UP  # a chapter of a site
-    last = next((key for key in reversed(declared) if key not in ("profile", "seed", "site")), "seed")
+    last = next((key for key in reversed(declared) if key not in ("profile", "seed", "site")), [*declared][-1])
     value = used.get(last, declared[last].default)
     papermill = ["papermill", path, "out.ipynb", *(("-p", "profile", REEF) if own else ("-p", last, _text(value)))]
     found = [
@@ -94,7 +94,11 @@ def section(page: str, path: str, declared: dict, record: dict, repository: tupl
     files = (
         f'Notebook: <a download href="{up}{path}">clean, with its parameters</a>, '
         f'<a download href="{page}.ipynb">executed, with its results</a> · Environment: '
-        + ", ".join(f'<a download href="{up}environment/{name}">{name}</a>' for name in ENVIRONMENT)
+        + ", ".join(
+            f'<a download href="{up}environment/{name}">{name}</a>'
+            for name in ENVIRONMENT
+            if (keys.root() / name).exists()
+        )
         + (f" · Open in {' or '.join(opened)}" if opened else "")
     )
     return (
@@ -118,7 +122,9 @@ def on_page(app, pagename, templatename, context, doctree):
     """Give the template the section of a chapter, and lay its notebooks beside it."""
     folder, name = Path(app.srcdir), pagename.rpartition("/")[2]
     record = keys.read_record(folder / f"{pagename}.json")
-    found = [path for path in (f"notebooks/{name}.ipynb", f"notebooks/site/{name}.ipynb") if (keys.root() / path).exists()]
+    found = [
+        path for path in (f"notebooks/{name}.ipynb", f"notebooks/site/{name}.ipynb") if (keys.root() / path).exists()
+    ]
     if not pagename.startswith("chapters/") or record is None or not found:
         return
     for source, target in ((keys.root() / found[0], found[0]), (folder / f"{pagename}.ipynb", f"{pagename}.ipynb")):

@@ -1,8 +1,8 @@
 """Images and data that stand in the pages become files beside them, so that a page opens before it has all of them.
 
 A notebook holds its figures and the data behind them as ``data:`` addresses, so that it can be passed on alone. A page
-of the book has files: ``chapters/30_splits-files/own-splits.csv``. Each figure and table of a chapter also gets the link
-to the notebook that made it, and the version of the code.
+of the book has files: ``chapters/30_splits-files/own-splits.csv``. Each figure and table of a chapter also gets the
+link to the notebook that made it, and the version of the code.
 """
 
 import base64

@@ -41,10 +41,10 @@ def alpha_curve(curve: pd.DataFrame, marked, chosen: float, published: float | N
         for alpha in marked:
             axes.axvline(alpha, color="black", lw=0.8, ls=":")
             axes.text(alpha, 101.5, f"{alpha:g}", ha="center", fontsize=SMALL)
-        axes.axvline(chosen, color=RED, lw=1.4, label=f"chosen on validation: {chosen:.2f}")
+        axes.axvline(chosen, color=RED, lw=1.4, label=f"chosen alpha {chosen:.2f}")
         axes.set(ylabel="percent, 95 % interval", xlim=(0, 1), ylim=(0, 101))
     if published is not None:
-        label = f"published accuracy, {published:.1%}; alpha unknown"
+        label = f"published accuracy {published:.1%}"
         panels[1].axhline(100 * published, color="black", lw=1, ls="-.", label=label)
     panels[1].set_xlabel("alpha")
     keys = {key: mark for axes in panels for mark, key in zip(*axes.get_legend_handles_labels(), strict=True)}
@@ -65,7 +65,7 @@ def cost_curve(costs: pd.DataFrame, never: float) -> Figure:
     figure, (axes,) = canvas(NARROW, 3.4)
     some = costs[costs["alpha"] < 1]
     axes.fill_between(some["alpha"], some["ci_low"], some["ci_high"], step="mid", color=BLUE, alpha=0.18, lw=0)
-    axes.step(some["alpha"], some["cost"], where="mid", color=BLUE, lw=1.6, label="cost per frame, 95 % interval")
+    axes.step(some["alpha"], some["cost"], where="mid", color=BLUE, lw=1.6, label="cost, 95 % interval")
     axes.axhline(never, color=RED, lw=1.2, ls="--", label="never deploying")
     best = costs["cost"].idxmin()
     axes.plot(costs["alpha"][best], costs["cost"][best], "o", color="black", ms=6, label="cheapest")
@@ -73,7 +73,7 @@ def cost_curve(costs: pd.DataFrame, never: float) -> Figure:
         xlabel="alpha", ylabel="cost per frame", xlim=(0, 1.02), ylim=(0, max(some["ci_high"].max(), never) * 1.05)
     )
     share = axes.twinx()
-    share.bar(costs["alpha"], 100 * costs["chosen"], width=0.02, color=ORANGE, label="cheapest in so many draws")
+    share.bar(costs["alpha"], 100 * costs["chosen"], width=0.02, color=ORANGE, label="cheapest in draws")
     share.set(ylabel="draws (%)", ylim=(0, 100))
     share.spines["right"].set_visible(True)
     axes.set_zorder(share.get_zorder() + 1)

@@ -106,7 +106,7 @@ def explore(
     data = json.dumps(payload(tables, said, notice), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     counts = f"{len(tables['sources'])} sources and {len(tables['taxa'])} taxa"
     return Shown(
-        f'<div class="reef-explorer" id="{html.escape(name)}" data-needs="vega" data-all="{html.escape(without)}">'
+        f'<div class="reef-explorer screen-only" id="{html.escape(name)}" data-needs="vega" data-all="{html.escape(without)}">'
         f'<p class="explorer-off">{html.escape(OFF)}</p>'
         f'<script type="application/json">{data}</script></div>',
         f"[explorer of {counts}]",
@@ -129,9 +129,7 @@ def agreement_and_recall(taxa: pd.DataFrame) -> Figure:
         draw(100 * known[up], low, high, color=GREY, alpha=0.35, lw=0.8)
     area = 12 + 250 * np.sqrt(known["points"] / max(1, known["points"].max()))
     axes.scatter(100 * known["agreement"], 100 * known["recall"], s=area, color=BLUE, alpha=0.75, ec="white", zorder=3)
-    # The commonest and the best: names of all would lie on each other.
-    named = known.index.isin(known["points"].nlargest(4).index) | known.index.isin(known["recall"].nlargest(4).index)
-    for row in known[named].itertuples():
+    for row in known.nlargest(4, "recall").itertuples():  # names of all would lie on each other
         at = (100 * row.agreement, 100 * row.recall)
         axes.annotate(row.taxon, at, (6, 5), textcoords="offset points", fontsize=8)
     top = 100 if not len(known) else min(100, 10 * math.ceil(10 * known["recall_high"].max()))

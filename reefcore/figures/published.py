@@ -55,7 +55,8 @@ def printed_table(number: int) -> Shown:
             for place in places
         ]
     bold = f" Bold: the best of its {across}; underlined: the second best." if (best == 2).any() else ""
-    caption = f"Table {number} of the paper, as published (section {about['section']}): {about['title']}. {about['note']}{bold}"
+    caption = f"Table {number} of the paper, as published (section {about['section']}): {about['title']}. "
+    caption += f"{about['note']}{bold}"
     foot = sum(row.startswith("test ") for row in rows)
     table = show_table(shown, f"published-table-{number}", caption.strip(), published.NOTICE, data=found, foot=foot)
     below = " ".join(f"<sup>{marks[place]}</sup> {html.escape(text)}" for place, text in notes.items())

@@ -16,7 +16,7 @@ from reefcore.figures.style import BLUE, RED, SMALL
 GAP = 0.06  # between patches, as a fraction of their side
 CAPTION = 0.24  # height of a label's strip, as a fraction of a patch's side
 LINE = 0.17  # of each further line
-INCHES = 0.88  # side of a patch
+INCHES = 0.95  # side of a patch
 
 
 def contact_sheet(

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
-from matplotlib.ticker import Formatter, LogFormatterMathtext
+from matplotlib.ticker import FixedFormatter, Formatter, FuncFormatter, LogFormatterMathtext
 from PIL import Image
 
 from reefcore import spreadsheets
@@ -63,6 +63,7 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udff
 NARROW, WIDE = 4.25, 7.2
 SMALL = 8.5  # points, of the smallest letters: 9 pixels where a narrow chart fills a phone
 FINE = 6.5  # of numbers in cells that are in the data too, and the notice
+LARGE = 10.0  # points, of titles
 BRIEF = 300  # letters of an alternative text
 LEGIBLE = 9.0  # pixels that letters have at the least, before a figure scrolls inside itself
 HEAVY = 150_000  # bytes of photographs, from which they are saved with less quality
@@ -71,7 +72,7 @@ RC = {
     "axes.labelsize": 9.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.titlesize": 10,
+    "axes.titlesize": LARGE,
     "axes.titlelocation": "left",
     "axes.axisbelow": True,
     "xtick.labelsize": SMALL,
@@ -116,7 +117,7 @@ def escaped(text: object) -> str:
 def key(figure: Figure, handles, labels=None, columns: int = 3) -> None:
     """Write the key above a figure, in as many columns (at most `columns`) as its width has room for."""
     labels = [handle.get_label() for handle in handles] if labels is None else list(labels)
-    room = 72 * figure.get_figwidth() / (5.0 * max(map(len, labels), default=1) + 34)
+    room = 72 * figure.get_figwidth() / (4.8 * max(map(len, labels), default=1) + 31)
     figure.legend(
         handles, labels, loc="outside upper center", ncols=max(1, min(columns, int(room))), fontsize=SMALL,
         frameon=False, columnspacing=1.2, handletextpad=0.5,
@@ -210,17 +211,21 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
             f"caption and alternative text of the figure {name} are the same", do="say in one what is seen"
         )
     caption, alt = _minus(caption), _brief(_minus(alt))
-    sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    for text in texts:
+        text.set_fontsize(min(text.get_fontsize(), LARGE))
     for legend in figure.findobj(Legend):
         legend.set_frame_on(False)
+    _letter_by_letter(figure)
+    figure.draw_without_rendering()
+    low = min(0, figure.get_tightbbox().y0)  # inches
     # Below the drawing: a watermark across it would hide data.
     words = textwrap.fill(notice, int(72 * figure.get_figwidth() / (0.56 * 7.5)))
-    figure.text(0.995, -0.012, words, ha="right", va="top", fontsize=7.5, color=GREY)
-    _letter_by_letter(figure)
+    figure.text(0.995, (low - 0.04) / figure.get_figheight(), words, ha="right", va="top", fontsize=7.5, color=GREY)
     with matplotlib.rc_context(RC):
         kind, content, width, height = (_photograph if any(a.images for a in figure.axes) else _drawing)(figure)
     encoded = base64.b64encode(content).decode()
-    least = width * LEGIBLE / (min(sizes, default=SMALL) * 4 / 3)
+    least = width * LEGIBLE / (min((text.get_fontsize() for text in texts), default=SMALL) * 4 / 3)
     links = f" {_csv(data, name)}" if data is not None else ""
     return Shown(
         f'<figure class="reef" id="{escaped(name)}">'
@@ -231,27 +236,39 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
     )
 
 
-class _Plain(Formatter):
-    """Labels the ticks that `before` labels, with plain numbers where it writes powers of ten as formulas."""
+class _Letters(Formatter):
+    """Labels the ticks as `before` does: with plain numbers where it has formulas, and no name of endless length."""
 
     def __init__(self, before: Formatter):
         self.before = before
 
     def __call__(self, value: float, position: int | None = None) -> str:
-        return f"{value:,.10g}" if self.before(value, position) else ""
+        text = self.before(value, position)
+        if isinstance(self.before, LogFormatterMathtext):
+            return f"{value:,.10g}" if text else ""
+        return "\n".join(textwrap.shorten(line, 60, placeholder=" …") for line in _cut(text).split("\n"))
 
     def set_locs(self, locs) -> None:
         self.before.set_locs(locs)
 
 
+def _cut(text: str) -> str:
+    """Cut words that are longer than any name, and drop what is no letter."""
+    return re.sub(r"(\S{44})\S{2,}", r"\1…", "\n".join(_UNSEEN.sub("", line) for line in text.split("\n")))
+
+
 def _letter_by_letter(figure: Figure) -> None:
-    """Let no text be read as a formula, which a label such as ``$x^2_$`` would be, or would fail to be."""
+    """Let no text be read as a formula, which a label such as ``$x^2_$`` would be or fail to be, nor fill a page."""
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
         for kind in ("major", "minor"):
-            if isinstance(formatter := getattr(axis, f"get_{kind}_formatter")(), LogFormatterMathtext):
-                getattr(axis, f"set_{kind}_formatter")(_Plain(formatter))
+            if isinstance(
+                formatter := getattr(axis, f"get_{kind}_formatter")(),
+                LogFormatterMathtext | FixedFormatter | FuncFormatter,
+            ):
+                getattr(axis, f"set_{kind}_formatter")(_Letters(formatter))
     for text in figure.findobj(Text):
         text.set_parse_math(False)
+        text.set_text(_cut(text.get_text()))
 
 
 def _photograph(figure: Figure) -> tuple[str, bytes, float, float]:

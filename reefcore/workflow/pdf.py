@@ -21,7 +21,7 @@ from reefcore.workflow import book, keys
 
 WIDTH = 658  # CSS pixels between the margins of an A4 page
 # What a reader of paper cannot use: buttons, the code behind a figure, downloads, how to run and cite each page.
-_GONE = """script, noscript, button, input, select, textarea, form, a.headerlink, a[download], details.hide, .toggle-details,
+_GONE = """script, noscript, button, input, select, textarea, form, a.headerlink, a[download], details.hide,
 #run-this-page, #cite-this-page, .prev-next-footer, .screen-only, [data-needs] [hidden]"""
 _STYLE = """
 @page { size: A4; margin: 18mm 18mm 20mm; @bottom-right { content: counter(page); font: 8pt sans-serif; color: #444 } }
@@ -36,8 +36,10 @@ h1, h2, h3, h4 { break-after: avoid } p, li { orphans: 3; widows: 3 }
 figure, img, .admonition, pre { break-inside: avoid } tr { break-inside: avoid } thead { display: table-header-group }
 figure.reef, figure.reef * { max-width: 100% !important; min-width: 0 !important; overflow: visible !important }
 img { height: auto !important; max-width: 100% !important; max-height: 215mm; object-fit: contain }
-.reef-table, .pst-scrollable-table-container, .explorer, article div { overflow: visible !important; max-height: none !important }
-table { font-size: 8pt; position: static !important } th, td { position: static !important }
+section.paper div { overflow: visible !important; max-height: none !important }
+table { font-size: 8pt; min-width: 60%; position: static !important }
+caption { break-after: avoid }
+th, td { position: static !important }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8pt }
 a { overflow-wrap: anywhere }
 .contents a { display: flex; color: inherit; text-decoration: none; padding: 1.2pt 0 }
@@ -126,15 +128,18 @@ def _document(folder: Path, names: list[str], records: list[dict]) -> str:
         article = soup.find("article") or soup.body
         styles |= {urljoin(address, link["href"]).split("?")[0]: None for link in soup.select("link[rel=stylesheet]")}
         for gone in article.select(_GONE):
+            after = gone.next_sibling  # " · ", between the downloads of a caption
+            if gone.name == "a" and isinstance(after, str):
+                after.replace_with(re.sub(r"^\s*·\s*", "", after))
             gone.decompose()
         head = article.find("h1")
         titles[name] = head.get_text(" ", strip=True) if head else name
         _turn_inwards(article, address, slugs)
         sections.append(f'<section class="paper" id="{slugs[address]}">{article.decode_contents()}</section>')
+    foot = "font: 8pt sans-serif; color: #444"
     rules = "".join(
-        f"@page {_slug(name)} {{ @bottom-left {{ content: {_css(titles[name])}; font: 8pt sans-serif; color: #444 }} }}\n"
-        f"#{_slug(name)} {{ page: {_slug(name)} }}\n"
-        for name in names
+        f"@page {slug} {{ @bottom-left {{ content: {_css(titles[name])}; {foot} }} }}\n#{slug} {{ page: {slug} }}\n"
+        for name, slug in zip(names, map(_slug, names), strict=True)
     )
     config = yaml.safe_load((keys.root() / "_config.yml").read_text(encoding="utf-8"))
     cover = f'<section class="paper cover" style="page: cover"><h1>{html.escape(config["title"])}</h1>'

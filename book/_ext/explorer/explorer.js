@@ -27,7 +27,8 @@
   };
   const interval = (part, whole) => wilson(part, whole).map((bound) => Math.round(100 * bound)).join("–");
   const zero = () => ({ points: 0, photos: 0, reviewed: 0, correct: 0, tested: 0, right: 0, members: 0 });
-  const inert = (text) => (/^[\s]*[=+\-@\t\r]/.test(text) ? `'${text}` : text); // no formula in a spreadsheet
+  const FORMULA = /^(?:[=@\t\r\n＝＠＋－]|[+-](?!\d*\.?\d+(?:[eE][+-]?\d+)?%?$))/; // as reefcore/spreadsheets.py
+  const inert = (text) => (FORMULA.test(text) ? `'${text}` : text);
   const quoted = (value) => `"${(typeof value === "string" ? inert(value) : String(value ?? "")).replace(/"/g, '""')}"`;
 
   // ------------------------------------------------------------------------------------------------ what is chosen
@@ -218,8 +219,8 @@
       control.addEventListener(control.type === "search" ? "input" : "change", () => go({ [name]: control.value }));
     };
     for (const name of REGIONS) labelled(name, name[0].toUpperCase() + name.slice(1), make("select"));
-    labelled("taxon", "Genus or other taxon", make("select"));
-    labelled("source", "Source, or a part of its name", make("input", { type: "search", autocomplete: "off" }));
+    labelled("taxon", "Genus or taxon", make("select"));
+    labelled("source", "Source (part of name)", make("input", { type: "search", autocomplete: "off" }));
     labelled("colour", "Colour of the map", make("select"));
     fields.colour.append(...Object.entries(COLOURS).map(([value, text]) => make("option", { value }, text)));
     const reset = make("button", { type: "button" }, "Reset");
@@ -234,7 +235,7 @@
     };
     const map = chart(""), spread = chart("");
     const lists = {
-      sources: list("sources", ["source", "ecoregion", "photos", "points", "taxa", "review agreement", "model recall", "mean colour of photos (RGB)"], (name) => toggle("source", name)),
+      sources: list("sources", ["source", "ecoregion", "points", "review agreement", "model recall", "photos", "taxa", "mean colour of photos (RGB)"], (name) => toggle("source", name)),
       taxa: list("taxa", ["taxon", "family", "points", "sources", "review agreement", "model recall"], (name) => toggle("taxon", name)),
       confusions: list("confusions", ["taxon", "taken for", "points", "share of its tested points"], (name) => toggle("taxon", name)),
     };
@@ -287,8 +288,8 @@
       lists.sources.update(chosen.map((i) => {
         const sums = found.bySource[i];
         return [
-          { text: sources.source[i], choice: true }, { text: sources.ecoregion[i] }, count(sums.photos), count(sums.points),
-          count(sums.members), share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested),
+          { text: sources.source[i], choice: true }, { text: sources.ecoregion[i] }, count(sums.points),
+          share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested), count(sums.photos), count(sums.members),
           rgb(i) ? { text: rgb(i).join(", "), colour: swatch(i) } : { text: "not measured", value: null },
         ];
       }), `${many(chosen.length, "source")}${of ? `, photos and points${of}` : ""}. Behind a share its 95 % interval and what it is of.`, state.source);
@@ -390,6 +391,7 @@
       tell(found);
       rows(found);
       charts(found);
+      performance.mark("explorer");
     }
     const again = () => { if (location.hash.includes("=") || location.hash === `#${app.id}`) { state = read(); show(); } };
     window.addEventListener("popstate", again);
