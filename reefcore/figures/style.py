@@ -65,7 +65,7 @@ SMALL = 8.5  # points, of the smallest letters: 9 pixels where a narrow chart fi
 FINE = 6.5  # of numbers in cells that are in the data too, and the notice
 LARGE = 10.0  # points, of titles
 BRIEF = 300  # letters of an alternative text
-LEGIBLE = 9.0  # pixels that letters have at the least, before a figure scrolls inside itself
+LEGIBLE = 8.8  # pixels that letters have at the least, before a figure scrolls inside itself
 HEAVY = 150_000  # bytes of photographs, from which they are saved with less quality
 RC = {
     "font.size": 9.5,
