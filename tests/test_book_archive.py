@@ -68,7 +68,7 @@ def test_the_same_book_gives_the_same_bytes(rendered, tmp_path):
 def test_a_stale_a_damaged_and_a_wrong_book_is_refused(rendered):
     html = rendered.folder / book.HTML
     (rendered.folder / "book" / "intro.md").write_text("# Another\n")
-    with pytest.raises(ReefcoreError, match="has changed since.*type `make book`"):
+    with pytest.raises(ReefcoreError, match=r"has changed since.*type `make book`"):
         archive.write()
     stamp(html)
     (html / "deep" / "data.csv").write_text("b\n")

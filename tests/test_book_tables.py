@@ -120,6 +120,14 @@ def test_of_many_rows_the_first_are_shown_and_all_are_in_the_file():
     assert len(csv_of(markup)) == 251 and '<col class="published">' not in markup
 
 
+def test_a_first_column_of_sentences_is_marked_as_a_whole():
+    table = pd.DataFrame({"said": ["many words " * 5, "few"], "n": [1, 2]})
+    markup = figures.show_table(table, "t", "c", "p").markup
+    assert markup.count("class=long") == 3 and '<th scope="row" class=long>few' in markup
+    reproduced = figures.show_table(pd.DataFrame({"published": [1], "value": [2]}), "t", "c", "p").markup
+    assert ">this profile<" in reproduced and "<col class=published><col>" in reproduced
+
+
 def test_a_region_is_named_in_short():
     markup = figures.show_table(pd.DataFrame({"n": [1]}), "t", "Words " * 60, "p").markup
     name = re.search(r'aria-label="([^"]*)"', markup)[1]
@@ -197,7 +205,8 @@ def browser():
 
 def site_page(body):
     script, look = ((TOP / "book" / "_static" / f"tables.{kind}").read_text() for kind in ("js", "css"))
-    hidden = ".visually-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden } .pst-scrollable-table-container { overflow-x: auto }"
+    hidden = ".visually-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden } "
+    hidden += ".pst-scrollable-table-container { overflow-x: auto }"
     head = f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><style>{hidden}{look}</style>'
     return f'{head}<body><article class="bd-article">{body}</article><script>{script}</script>'
 

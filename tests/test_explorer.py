@@ -349,6 +349,9 @@ class TestPage:
         filled = '.mark-symbol.role-mark path:is([fill^="#"], [fill^="rgb"])'
         count = f"document.querySelector('.explorer-chart').querySelectorAll('{filled}').length"
         page.wait_for_function(f"{count} === 5")  # of six, one has no position
+        choose(page, "Colour of the map", "recall")
+        page.wait_for_function("document.querySelectorAll('.explorer-chart path[fill=\"#9e9e9e\"]').length === 3")
+        assert page.evaluate(count) == 5  # those that were not tested are grey, not gone
         choose(page, "Ecoregion", "Hawaii")
         page.wait_for_function(f"{count} === 2")
         ink = "document.querySelector('.explorer-chart svg text').getAttribute('fill')"

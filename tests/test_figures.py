@@ -144,11 +144,9 @@ def test_a_tall_table_scrolls_inside_itself():
 
 
 def test_a_table_links_to_all_of_its_data_and_long_texts_wrap():
-    whole = pd.DataFrame({"a": ["many words " * 5, "vit_large_patch16_224", "y"]})
+    whole = pd.DataFrame({"n": 1, "a": ["many words " * 5, "vit_large_patch16_224", "y"]})
     page = figures.show_table(whole.head(2), "t", "c", "p", data=whole)._repr_html_()
     assert len(pd.read_csv(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]+)", page)[1])))) == 3
-    assert (
-        'scope="row" class=long>many' in page and 'scope="row" class=name>vit_large' in page
-    )  # a name has no blanks to wrap at
+    assert "<td class=long>many" in page and "<td class=name>vit_large" in page  # a name has no blanks to wrap at
     link = figures.download("cff-version: 1.2.0", "CITATION.cff", "cite <this>")._repr_html_()
     assert 'download="CITATION.cff"' in link and "cite &lt;this&gt;" in link

@@ -161,6 +161,8 @@ def test_caption_and_alternative_text_differ_and_a_long_one_is_cut():
         show(canvas()[0], "n", "Same.", "Same.", "p")
     alt = "Bars: " + "; ".join(f"genus {i} has {i} %" for i in range(60)) + "."
     said = re.search(r'alt="([^"]*)"', show(canvas()[0], "n", "c", alt, "p")._repr_html_())[1]
+    inner = style._brief("A (b; " + "c" * 280 + "); d (e; f) " + "g" * 60 + ".")
+    assert inner.startswith("A (b; ") and inner.count("(") == inner.count(")")  # not cut inside of brackets
     assert len(said) <= style.BRIEF + 30 and said.endswith("; the rest is in the data.")
 
 

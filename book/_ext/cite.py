@@ -27,7 +27,7 @@ OTHERS = "others"  # the last author of an entry of which BibTeX names only some
 REEFNET, SUBSTRATE = "reefnet2025", "raine2025"
 OWN = (
     "In a report on your own reef, cite this book for how its tables and figures are made, the program in which your "
-    "points were labelled (such as CoralNet; see the references), and the people who took the photos and labelled them."
+    "points were labelled (such as CoralNet; see the {references}), and the people who took and labelled the photos."
 )
 
 
@@ -60,12 +60,19 @@ class People(PersonStyle):
         return self.names("author", full)
 
 
+def _round() -> BracketStyle:
+    """Return round brackets."""
+    return BracketStyle("(", ")")
+
+
 @dataclass
 class Reference(AuthorYearReferenceStyle):
     """Names and year in round brackets: (Guo et al., 2017), Guo et al. (2017)."""
 
-    bracket_textual: BracketStyle = field(default_factory=lambda: BracketStyle("(", ")"))
-    bracket_parenthetical: BracketStyle = field(default_factory=lambda: BracketStyle("(", ")"))
+    bracket_textual: BracketStyle = field(default_factory=_round)
+    bracket_parenthetical: BracketStyle = field(default_factory=_round)
+    bracket_author: BracketStyle = field(default_factory=_round)
+    bracket_year: BracketStyle = field(default_factory=_round)
     person: PersonStyle = field(default_factory=People)
 
 
@@ -174,7 +181,8 @@ def section(page: str, title: str, book: dict, record: dict | None, entries: dic
         whose = "paper whose numbers it shows" if len(found) == 1 else "papers whose numbers it shows"
         also = f"<p>And the {whose}:</p>" + "".join(f"<p>{entries[key][1]}</p>" for key in found)
     elif re.match(r"chapters/[89]", page):
-        also = f"<p>{html.escape(OWN)}</p>"
+        link = f'<a href="{"../" * page.count("/")}references.html">references</a>'
+        also = f"<p>{OWN.format(references=link)}</p>"
     bibtex = html.escape("\n\n".join(shown))
     return (
         '<section id="cite-this-page"><h2>How to cite this page<a class="headerlink" href="#cite-this-page" '

@@ -31,7 +31,7 @@ def commands(name: str, path: str, declared: dict, used: dict) -> list[tuple[str
     papermill = ["papermill", path, "out.ipynb", *(("-p", "profile", REEF) if own else ("-p", last, _text(value)))]
     found = [
         ("As on this page", ["reefcore", "run", name, *options]),
-        ("With a parameter of yours", ["reefcore", "run", name, "-p", f"{last}={_text(value)}"]),
+        ("With another value", ["reefcore", "run", name, "-p", f"{last}={_text(value)}"]),
     ]
     if own or "site" in declared:
         found.append(("On your reef", ["reefcore", "run", name, "--profile", REEF]))
@@ -88,8 +88,8 @@ def section(page: str, path: str, declared: dict, record: dict, repository: tupl
     opened = [f'<a href="{html.escape(away[kind])}">{kind.title()}</a>' for kind in ("binder", "colab") if kind in away]
     first = ""
     if "colab" in away:
-        install = f'%pip install "reefcore[book,train] @ git+{away["repository"]}@{repository[1]}"'
-        first = f"<p>In Colab, first run this in a cell of its own:</p>{block(install)}"
+        install = f'%pip install "reefcore[train] @ git+{away["repository"]}@{repository[1]}"'
+        first = f"<p>In Colab, run this first:</p>{block(install)}"
     lines = "".join(f"<p>{said}:</p>{block(line)}" for said, line in commands(page, path, declared, used))
     files = (
         f'Notebook: <a download href="{up}{path}">clean, with its parameters</a>, '
@@ -113,7 +113,7 @@ def section(page: str, path: str, declared: dict, record: dict, repository: tupl
 def block(text: str) -> str:
     """Write a line of code with the markup that gets a copy button."""
     return (
-        '<div class="highlight-console notranslate"><div class="highlight"><pre tabindex="0">'
+        '<div class="highlight-console notranslate"><div class="highlight"><pre>'
         f"<span></span>{html.escape(text)}\n</pre></div></div>"
     )
 

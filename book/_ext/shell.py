@@ -74,7 +74,7 @@ def parts(toc: Path) -> dict[str, str]:
     return {page["file"]: part for page, part in pages}
 
 
-def badge(record: dict | None, changed: str | None, up: str = "") -> str:
+def badge(record: dict | None, changed: str | None, profiles: str | None = None) -> str:
     """Write the line under a page's title: whose numbers these are, when they were computed and the text changed.
 
     Parameters
@@ -83,17 +83,16 @@ def badge(record: dict | None, changed: str | None, up: str = "") -> str:
         Of a chapter: ``profile``, ``notice``, ``start``.
     changed : str, optional
         ISO date of the text.
-    up : str
-        The way to the top folder, such as ``../``.
+    profiles : str, optional
+        Address of the page that says what a profile is.
     """
     shown = []
     if record:
         notice, about = record.get("notice", ""), f"{record.get('profile', 'unknown')} profile"
         about += ", synthetic" if "synthetic" in notice else ""
-        shown.append(
-            f'<a class="reef-profile" href="{up}how_to_read.html#profiles" title="{html.escape(notice)}">'
-            f"{html.escape(about[0].upper() + about[1:])}</a>"
-        )
+        tag, href = ("a", f' href="{profiles}"') if profiles else ("span", "")
+        said = f"{html.escape(about[0].upper() + about[1:])}</{tag}>"
+        shown.append(f'<{tag} class="reef-profile"{href} title="{html.escape(notice)}">{said}')
     days = {"Computed": (record or {}).get("start", "")[:10], "Text changed": changed or ""}
     shown += [f'<span>{word} <time datetime="{day}">{day}</time></span>' for word, day in days.items() if day]
     return f'<p class="reef-badge">{" ".join(shown)}</p>' if shown else ""
@@ -160,7 +159,9 @@ def _context(app, pagename, templatename, context, doctree) -> None:
     record = json.loads(record.read_text(encoding="utf-8")) if chapter and record.exists() else None
     text = f"notebooks/{Path(pagename).name}.ipynb" if chapter else f"{source.name}/{pagename}.md"
     if doctree is not None and pagename != app.config.root_doc:
-        context["reef_badge"] = badge(record, app.reef_dates.get(text), "../" * pagename.count("/"))
+        known = "how_to_read" in app.env.found_docs
+        profiles = f"{context['pathto']('how_to_read')}#profiles" if known else None
+        context["reef_badge"] = badge(record, app.reef_dates.get(text), profiles)
     context["reef_part"] = app.reef_parts.get(pagename, "")
     tags = re.sub(r'\s*<meta name="(?:viewport|generator)"[^>]*>', "", context.get("metatags") or "")
     if doctree is not None and 'name="description"' not in tags and (about := description(doctree)):

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from reefcore import covariates, explorer, geography
 from reefcore.figures.maps import LATITUDES
-from reefcore.figures.style import BLUE, GREY, Shown, canvas
+from reefcore.figures.style import BLUE, GREY, NARROW, SMALL, Shown, canvas
 
 COARSE = 0.25  # degrees: what is left of a coastline on a map as wide as a page
 OFF = (
@@ -106,7 +106,8 @@ def explore(
     data = json.dumps(payload(tables, said, notice), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     counts = f"{len(tables['sources'])} sources and {len(tables['taxa'])} taxa"
     return Shown(
-        f'<div class="reef-explorer screen-only" id="{html.escape(name)}" data-needs="vega" data-all="{html.escape(without)}">'
+        f'<div class="reef-explorer screen-only" id="{html.escape(name)}" data-needs="vega" '
+        f'data-all="{html.escape(without)}">'
         f'<p class="explorer-off">{html.escape(OFF)}</p>'
         f'<script type="application/json">{data}</script></div>',
         f"[explorer of {counts}]",
@@ -122,7 +123,7 @@ def agreement_and_recall(taxa: pd.DataFrame) -> Figure:
         Of `reefcore.explorer.by_taxon`; taxa without verdicts or answers are left out.
     """
     known = taxa.dropna(subset=["agreement", "recall"])
-    figure, (axes,) = canvas(7, 4.2)
+    figure, (axes,) = canvas(NARROW, 3.2)
     for across, up in (("agreement", "recall"), ("recall", "agreement")):
         low, high = (100 * known[f"{across}_{side}"] for side in ("low", "high"))
         draw = axes.hlines if across == "agreement" else axes.vlines
@@ -131,7 +132,7 @@ def agreement_and_recall(taxa: pd.DataFrame) -> Figure:
     axes.scatter(100 * known["agreement"], 100 * known["recall"], s=area, color=BLUE, alpha=0.75, ec="white", zorder=3)
     for row in known.nlargest(4, "recall").itertuples():  # names of all would lie on each other
         at = (100 * row.agreement, 100 * row.recall)
-        axes.annotate(row.taxon, at, (6, 5), textcoords="offset points", fontsize=8)
+        axes.annotate(row.taxon, at, (6, 5), textcoords="offset points", fontsize=SMALL)
     top = 100 if not len(known) else min(100, 10 * math.ceil(10 * known["recall_high"].max()))
     axes.set(xlabel="review agreement (%)", ylabel="model recall (%)", xlim=(0, 103), ylim=(-2, top + 3))
     return figure

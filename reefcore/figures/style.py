@@ -65,7 +65,7 @@ SMALL = 8.5  # points, of the smallest letters: 9 pixels where a narrow chart fi
 FINE = 6.5  # of numbers in cells that are in the data too, and the notice
 LARGE = 10.0  # points, of titles
 BRIEF = 300  # letters of an alternative text
-LEGIBLE = 9.0  # pixels that letters have at the least, before a figure scrolls inside itself
+LEGIBLE = 8.8  # pixels that letters have at the least, before a figure scrolls inside itself
 HEAVY = 150_000  # bytes of photographs, from which they are saved with less quality
 RC = {
     "font.size": 9.5,
@@ -146,8 +146,8 @@ def _minus(text: str) -> str:
 
 def _brief(text: str) -> str:
     """Cut a long alternative text at the end of one of its parts: a screen reader reads it in one go."""
-    parts = re.split(r"(?<=[;.]) ", text)
-    while len(parts) > 1 and len(" ".join(parts)) > BRIEF:
+    parts = re.split(r"(?<=[;.])(?<!\d\.) ", text)
+    while len(parts) > 1 and (len(" ".join(parts)) > BRIEF or " ".join(parts).count("(") > " ".join(parts).count(")")):
         parts.pop()
     brief = " ".join(parts)
     return brief if brief == text else brief.rstrip(";.") + "; the rest is in the data."
@@ -211,12 +211,12 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
             f"caption and alternative text of the figure {name} are the same", do="say in one what is seen"
         )
     caption, alt = _minus(caption), _brief(_minus(alt))
+    _letter_by_letter(figure)
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     for text in texts:
         text.set_fontsize(min(text.get_fontsize(), LARGE))
     for legend in figure.findobj(Legend):
         legend.set_frame_on(False)
-    _letter_by_letter(figure)
     figure.draw_without_rendering()
     low = min(0, figure.get_tightbbox().y0)  # inches
     # Below the drawing: a watermark across it would hide data.
@@ -254,7 +254,7 @@ class _Letters(Formatter):
 
 def _cut(text: str) -> str:
     """Cut words that are longer than any name, and drop what is no letter."""
-    return re.sub(r"(\S{44})\S{2,}", r"\1…", "\n".join(_UNSEEN.sub("", line) for line in text.split("\n")))
+    return re.sub(r"(\S{31})\S{2,}", r"\1…", "\n".join(_UNSEEN.sub("", line) for line in text.split("\n")))
 
 
 def _letter_by_letter(figure: Figure) -> None:
@@ -385,6 +385,21 @@ def _numbers(values: pd.Series, spec: str | None, place: pd.Series) -> list[str]
     return ["\n<br>".join(line(*one) for one in cell) for cell in cells]
 
 
+def _words(values: pd.Series, spec: str | None, first: bool) -> tuple[str, list[str]]:
+    """Give the cells of a column of words, and the class of its head; the first column says what each row is of."""
+    texts = [_cell(value, spec) for value in values]
+    kinds = [_wraps(text) for text in texts]
+    head = " class=long" * (
+        first and " class=long" in kinds
+    )  # sentences do not stay in sight, and none of their column
+    start, end = ('th scope="row"', "th") if first else ("td", "td")
+    cells = [
+        f"<{start}{head or kind}>{value.markup if isinstance(value, Shown) else escaped(text)}</{end}>"
+        for value, text, kind in zip(values, texts, kinds, strict=True)
+    ]
+    return head, cells
+
+
 def show_table(
     table: pd.DataFrame,
     name: str,
@@ -424,22 +439,19 @@ def show_table(
         number = (pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)) or all(
             isinstance(value, Shown) and not value.words for value in values
         )
-        head.append(f'<th scope="col"{" class=number" if number else ""}>{escaped(_head(column))}</th>')
-        tag = "td" if place or number else 'th scope="row"'  # what a row is of
+        spec, kind = formats.get(column), " class=number" * number
         if number:
             rank = pd.Series(0.0, index=range(len(rows)))
             if column in best:
                 entry = pd.Series(table.iloc[:entries, place].to_numpy(float))
                 order = entry.rank(ascending=best[column] == "lowest", method="dense")
                 rank = rank.add(order[:kept] * (order.max() > 1), fill_value=0)  # of equals none is the best
-            body.append([f"<td class=number>{cell}</td>" for cell in _numbers(values, formats.get(column), rank)])
+            body.append([f"<td{kind}>{cell}</td>" for cell in _numbers(values, spec, rank)])
         else:
-            body.append(
-                [
-                    f"<{tag}{_wraps(text)}>{value.markup if isinstance(value, Shown) else escaped(text)}</{tag[:2]}>"
-                    for value, text in ((value, _cell(value, formats.get(column))) for value in values)
-                ]
-            )
+            kind, cells = _words(values, spec, place == 0)
+            body.append(cells)
+        title = "this profile" if column == "value" and "published" in table else _head(column)
+        head.append(f'<th scope="col"{kind}>{escaped(title)}</th>')
     lines = [f"<tr>{''.join(cells)}</tr>" for cells in zip(*body, strict=True)]
     last = f"<tfoot>{''.join(lines[kept:])}</tfoot>" if foot else ""
     caption, label = _minus(caption), textwrap.shorten(_minus(caption), 90, placeholder=" …")

@@ -148,7 +148,8 @@
     const axis = { labelColor: ink, titleColor: ink, tickColor: ink, domainColor: ink, gridColor: ink, gridOpacity: 0.15 };
     const legend = { labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal" };
     const config = { background: null, view: { stroke: null }, font: style.fontFamily, axis, legend, aria: false };
-    return { ink, config: { ...config, axis: { ...axis, titleFontWeight: "normal" } } };
+    const blue = document.documentElement.dataset.theme === "dark" ? "#56B4E9" : "#0072B2"; // as figures/style.py
+    return { ink, blue, config: { ...config, axis: { ...axis, titleFontWeight: "normal" } } };
   }
   const SHARE = { type: "quantitative", scale: { domain: [0, 1], scheme: "viridis" }, legend: { format: ".0%", values: [0, 0.5, 1] } };
 
@@ -168,14 +169,19 @@
         { data: { values: [{ type: "Feature", geometry: outline }] }, mark: { type: "geoshape", fill: ink, fillOpacity: 0.16, clip: true } },
         { data: { name: "rest" }, mark: { ...mark, fill: null, opacity: 0.4, size: 30, clip: true }, encoding: base },
         {
-          data: { name: "chosen" }, mark: { ...mark, clip: true },
+          data: { name: "chosen" }, transform: [{ filter: "!datum.seen" }], mark: { ...mark, clip: true, fill: "#9e9e9e" },
+          encoding: { ...base, size },
+        },
+        {
+          data: { name: "chosen" }, transform: [{ filter: "datum.seen" }], mark: { ...mark, clip: true },
           encoding: { ...base, size, fill: { ...fill, title: COLOURS[colour] } },
         },
       ],
     };
   }
 
-  function spreadSpec(width, height, { ink, config }) {
+  function spreadSpec(width, height, { ink, config, blue }) {
+    const side = "datum.agreement > 0.6 ? 'right' : 'left'";
     const x = { field: "agreement", type: "quantitative", title: "review agreement", scale: { domain: [0, 1] }, axis: { format: ".0%", tickCount: 5 } };
     const y = { field: "recall", type: "quantitative", title: "model recall", axis: { format: ".0%", tickCount: 5 } };
     const size = { field: "points", type: "quantitative", scale: { type: "sqrt", range: [25, 350] }, legend: null };
@@ -185,8 +191,8 @@
       layer: [
         { mark: { type: "rule", stroke: ink }, encoding: { x: { ...x, field: "aLow" }, x2: { field: "aHigh" }, y, opacity: { condition: { test: "datum.on", value: 0.4 }, value: 0.1 } } },
         { mark: { type: "rule", stroke: ink }, encoding: { x, y: { ...y, field: "rLow" }, y2: { field: "rHigh" }, opacity: { condition: { test: "datum.on", value: 0.4 }, value: 0.1 } } },
-        { mark: { type: "circle", fill: "#0072B2", stroke: ink, strokeWidth: 0.7, tooltip: { expr: "datum.tip" }, cursor: "pointer" }, encoding: { x, y, size, opacity: faded } },
-        { transform: [{ filter: "datum.name !== ''" }], mark: { type: "text", align: "left", dx: 8, dy: -7, fill: ink, fontSize: 11 }, encoding: { x, y, text: { field: "name" } } },
+        { mark: { type: "circle", fill: blue, stroke: ink, strokeWidth: 0.7, tooltip: { expr: "datum.tip" }, cursor: "pointer" }, encoding: { x, y, size, opacity: faded } },
+        { transform: [{ filter: "datum.name !== ''" }], mark: { type: "text", align: { expr: side }, dx: { expr: "datum.agreement > 0.6 ? -8 : 8" }, dy: -7, fill: ink, fontSize: 11 }, encoding: { x, y, text: { field: "name" } } },
       ],
     };
   }
@@ -235,8 +241,8 @@
     };
     const map = chart(""), spread = chart("");
     const lists = {
-      sources: list("sources", ["source", "ecoregion", "points", "review agreement", "model recall", "photos", "taxa", "mean colour of photos (RGB)"], (name) => toggle("source", name)),
-      taxa: list("taxa", ["taxon", "family", "points", "sources", "review agreement", "model recall"], (name) => toggle("taxon", name)),
+      sources: list("sources", ["source", "points", "review agreement", "model recall", "photos", "taxa", "mean colour of photos (RGB)", "ecoregion"], (name) => toggle("source", name)),
+      taxa: list("taxa", ["taxon", "points", "sources", "review agreement", "model recall", "family"], (name) => toggle("taxon", name)),
       confusions: list("confusions", ["taxon", "taken for", "points", "share of its tested points"], (name) => toggle("taxon", name)),
     };
     const part = (text, ...nodes) => make("section", {}, make("h3", {}, text), ...nodes);
@@ -288,17 +294,17 @@
       lists.sources.update(chosen.map((i) => {
         const sums = found.bySource[i];
         return [
-          { text: sources.source[i], choice: true }, { text: sources.ecoregion[i] }, count(sums.points),
+          { text: sources.source[i], choice: true }, count(sums.points),
           share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested), count(sums.photos), count(sums.members),
-          rgb(i) ? { text: rgb(i).join(", "), colour: swatch(i) } : { text: "not measured", value: null },
+          rgb(i) ? { text: rgb(i).join(", "), colour: swatch(i) } : { text: "not measured", value: null }, { text: sources.ecoregion[i] },
         ];
       }), `${many(chosen.length, "source")}${of ? `, photos and points${of}` : ""}. Behind a share its 95 % interval and what it is of.`, state.source);
       const shown = pick(found.shown).sort(byPoints(found.byTaxon));
       lists.taxa.update(shown.map((i) => {
         const sums = found.byTaxon[i];
         return [
-          { text: taxa.taxon[i], choice: true }, { text: taxa.family[i] || "–" }, count(sums.points), count(sums.members),
-          share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested),
+          { text: taxa.taxon[i], choice: true }, count(sums.points), count(sums.members),
+          share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested), { text: taxa.family[i] || "–" },
         ];
       }), `${many(shown.length, "taxon", "taxa")} of the chosen places, the most points first.`, state.taxon);
       const wrong = found.confusions;
@@ -338,7 +344,8 @@
       const all = sources.source.map((source, i) => {
         const sums = found.bySource[i], recall = ratio(sums.right, sums.tested), agreement = ratio(sums.correct, sums.reviewed);
         const says = [source, sources.ecoregion[i], many(sums.points, "point"), agreement === null ? nobody : `agreement ${percent(agreement)}`, recall === null ? untested : `recall ${percent(recall)}`];
-        return { source, x: sources.x[i], y: sources.y[i], points: sums.points || 1, area: sums.points, agreement, recall, photo: swatch(i), tip: says.join(" · ") };
+        const values = { points: sums.points || 1, agreement, recall, photo: swatch(i) }, seen = values[state.colour] !== null;
+        return { source, x: sources.x[i], y: sources.y[i], area: sums.points, ...values, seen, tip: says.join(" · ") };
       });
       const [rest, chosen] = [false, true].map((flag) => all.filter((mark, i) => mark.x !== null && found.chosen[i] === flag));
       const known = found.byTaxon.map((sums, i) => ({ sums, i })).filter(({ sums }) => sums.reviewed && sums.tested);
@@ -351,7 +358,7 @@
         return { taxon, name, on, agreement, recall, aLow, aHigh, rLow, rHigh, points: sums.points, tip };
       });
       const n = found.chosen.filter(Boolean).length, lost = chosen.length < n ? `; ${many(n - chosen.length, "source")} without a position` : "";
-      map.said.textContent = `Map: ${many(chosen.length, "chosen source")}${lost}. The area of a circle grows with its points; empty circles are not chosen. A click on one chooses it.`;
+      map.said.textContent = `Map: ${many(chosen.length, "chosen source")}${lost}. The area of a circle grows with its points; grey ones have no ${COLOURS[state.colour]}, empty ones are not chosen. A click on one chooses it.`;
       map.drawing.setAttribute("aria-label", `Map of ${many(chosen.length, "chosen source")}, coloured by ${COLOURS[state.colour]}. The list of sources says the same.`);
       spread.said.textContent = points.length ? `Chart: ${many(points.length, "taxon", "taxa")} of the chosen places, those that were reviewed and tested, with 95 % intervals. The area grows with points. A click on one chooses it.`
         : "Chart: no taxon of the chosen places was both reviewed and tested.";
