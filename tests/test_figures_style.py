@@ -101,8 +101,14 @@ def test_panels_of_models_and_settings_do_not_overlap():
     assert not overlaps(figures.learning(history.assign(val_macro_recall=0.5)))
     points = pd.DataFrame({"group": list("ab"), "percent": [3.0, 9], "ci_low": 1.0, "ci_high": 12.0, "truth": 5.0})
     assert not overlaps(truth.against_truth(points, "group"))
-    f1 = pd.DataFrame({"name": "BioCLIP-FT, S3", "limit": [50.0, 60], "macro_f1": [60.0, 50], "above": [True, False]})
-    assert not overlaps(audit.allowed_f1(f1))
+    dates = pd.DataFrame(
+        {"date": [f"2023-0{m}" for m in range(1, 5)] * 2, "group": ["a"] * 4 + ["b"] * 4, "percent": 5.0}
+    )
+    assert not overlaps(figures.over_time(dates.assign(ci_low=4.0, ci_high=6.0), "group", "date", ["a", "b"]))
+    f1 = pd.DataFrame(
+        {"name": "BioCLIP-FT, Train-S3 / Test-S3&S4", "limit": [62.4, 57, 90, 30], "macro_f1": [66.1, 70, 80, 30]}
+    )
+    assert not overlaps(audit.allowed_f1(f1.assign(above=f1["macro_f1"] > f1["limit"])))
 
 
 def test_a_key_has_as_many_columns_as_fit():

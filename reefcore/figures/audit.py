@@ -26,11 +26,11 @@ def allowed_f1(table: pd.DataFrame) -> Figure:
         (above, MARKERS[2], RED, "above, by more than rounding"),
     ):
         axes.plot(table["limit"][part], table["macro_f1"][part], marker, color=colour, ms=5, ls="", label=text)
-    for row in table[above].itertuples():
+    for number, row in enumerate(table[above].sort_values("macro_f1").itertuples()):
         axes.annotate(
             row.name.replace(", ", ",\n"),
             (row.limit, row.macro_f1),
-            (-6, 6),
+            (-6, 3 + 12 * number),
             textcoords="offset points",
             ha="right",
             fontsize=SMALL,

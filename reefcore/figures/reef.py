@@ -254,13 +254,15 @@ def over_time(table: pd.DataFrame, by: str, unit: str, categories: list[str]) ->
     rows = -(-len(categories) // 2)
     figure, panels = canvas(NARROW, 2.1 * rows + 0.5, columns=min(2, len(categories)), rows=rows)
     units = list(table[unit].unique())
+    room = 17 if len(categories) > 1 else 40  # letters below a panel
+    turned = 90 if sum(len(str(value)) + 1 for value in units) > room + 5 else 0
     for axes, name in zip(panels, categories, strict=False):
         here = table[table[by] == name].set_index(unit).reindex(units)
         place = np.arange(len(units))
         axes.vlines(place, here["ci_low"], here["ci_high"], color=BLUE, lw=2, alpha=0.6)
         axes.plot(place, here["percent"], "o-", color=BLUE, ms=5, lw=1)
         axes.set_title(textwrap.fill(str(name), 26))
-        axes.set_xticks(place, [str(value) for value in units], fontsize=SMALL, rotation=0 if len(units) < 5 else 90)
+        axes.set_xticks(place, [str(value) for value in units], fontsize=SMALL, rotation=turned)
         axes.set_xlim(-0.5, len(units) - 0.5)
         axes.grid(axis="y", color=PALE, lw=0.6)
     for axes in panels[len(categories) :]:
