@@ -217,12 +217,12 @@ def show(figure: Figure, name: str, caption: str, alt: str, notice: str, data: p
         text.set_fontsize(min(text.get_fontsize(), LARGE))
     for legend in figure.findobj(Legend):
         legend.set_frame_on(False)
-    figure.draw_without_rendering()
-    low = min(0, figure.get_tightbbox().y0)  # inches
-    # Below the drawing: a watermark across it would hide data.
-    words = textwrap.fill(notice, int(72 * figure.get_figwidth() / (0.56 * 7.5)))
-    figure.text(0.995, (low - 0.04) / figure.get_figheight(), words, ha="right", va="top", fontsize=7.5, color=GREY)
-    with matplotlib.rc_context(RC):
+    with matplotlib.rc_context(RC):  # texts that are made now are letters, too
+        figure.draw_without_rendering()
+        low = min(0, figure.get_tightbbox().y0)  # inches
+        # Below the drawing: a watermark across it would hide data.
+        words = textwrap.fill(notice, int(72 * figure.get_figwidth() / (0.56 * 7.5)))
+        figure.text(0.995, (low - 0.04) / figure.get_figheight(), words, ha="right", va="top", fontsize=7.5, color=GREY)
         kind, content, width, height = (_photograph if any(a.images for a in figure.axes) else _drawing)(figure)
     encoded = base64.b64encode(content).decode()
     least = width * LEGIBLE / (min((text.get_fontsize() for text in texts), default=SMALL) * 4 / 3)
