@@ -35,7 +35,10 @@ def small(checkout):
         (shutil.copytree if (TOP / "book" / name).is_dir() else shutil.copy)(
             TOP / "book" / name, checkout.folder / "book" / name
         )
-    toc = "format: jb-book\nroot: intro\nchapters:\n  - file: chapters/10_small\n"
+    toc = "format: jb-book\nroot: intro\nchapters:\n  - file: how_to_read\n  - file: chapters/10_small\n"
+    (checkout.folder / "book" / "how_to_read.md").write_text(
+        "# Reading\n\n(profiles)=\n\n## Profiles\n\nOf these the badge of a chapter says which it is, and no more."
+    )
     (checkout.folder / "book" / "_toc.yml").write_text(toc)
     (checkout.folder / "book" / "intro.md").write_text(INTRO)
     source = checkout.notebook("10_small", "1")
@@ -57,7 +60,7 @@ def test_a_book_is_built_once_is_right_and_fails_as_often_as_it_is_wrong(small):
     html = book.build()
     report = book.check(html)
     assert report["problems"] == []
-    assert report["pages"] == 5 and report["images"] >= 2 and 1e5 < report["bytes"] < 1e6
+    assert report["pages"] == 6 and report["images"] >= 2 and 1e5 < report["bytes"] < 1e6
     assert (html / "chapters" / "10_small.json").exists()
     assert book.times() == ["chapters/10_small                   1.5 s"]
     before = (html / "index.html").stat().st_mtime_ns
@@ -88,6 +91,7 @@ def site(small):
     link = '<a href="chapters/10_small.html#here">chapter</a> <a href="https://doi.org/10.1000/home/a">away</a>'
     (folder / "index.html").write_text(page.format(head="", body=link))
     (folder / "intro.html").write_text(page.format(head='<link rel="stylesheet" href="a.css">', body=link))
+    (folder / "how_to_read.html").write_text(page.format(head="", body="and nine words or ten"))
     (folder / "a.css").write_text("p { background: url(data:image/png;base64,AAAA) }")
     away = links.links(*links.setting(), "notebooks/10_small.ipynb")
     line += f'<a href="{away["binder"]}">Binder</a> <a href="{away["colab"]}">Colab</a>'
@@ -98,7 +102,7 @@ def site(small):
 
 def test_a_good_site_passes(site):
     assert book.check(site)["problems"] == []
-    assert book.check(site)["summary"].startswith("3 pages, 6 links, 1 images, 0.0 MB: no problems")
+    assert book.check(site)["summary"].startswith("4 pages, 6 links, 1 images, 0.0 MB: no problems")
 
 
 @pytest.mark.parametrize(
