@@ -1,8 +1,8 @@
 """A process that has imported what the jobs of a build need, and forks one for each: most take longer to import it.
 
-`reefcore.workflow.build` starts it for a build of many jobs. ``python -m reefcore job`` and the kernels of chapters then
-ask it for a process with their own arguments, environment, folder and streams, wait for its end and end alike. Without
-it, or where it cannot be reached, they run by themselves. Nothing here imports more than the standard library at once.
+`reefcore.workflow.build` starts it for a build of many jobs. ``python -m reefcore job`` and the kernels of chapters
+then ask it for a process with their own arguments, environment, folder and streams, wait for its end and end alike.
+Without it, or where it cannot be reached, they run by themselves. Asking imports the standard library alone.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _serve(listening: socket.socket) -> tuple[str, list[str]]:
     try:
         while os.getppid() == parent:
             asked = select.select([listening], [], [], 0 if waiting else WAIT)[0]
-            for process in list(running):
+            for process, connection in list(running.items()):
                 ended, status = os.waitpid(process, os.WNOHANG)
                 if ended:
                     with contextlib.suppress(OSError):
@@ -121,6 +121,7 @@ def _serve(listening: socket.socket) -> tuple[str, list[str]]:
     finally:
         for process in running:
             os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
     sys.exit(1)
 
 
