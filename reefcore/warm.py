@@ -25,9 +25,8 @@ from pathlib import Path
 PLACE = "REEFCORE_WARM"  # the environment variable with the path of the socket
 WAIT = 0.05  # seconds between two looks at who has ended
 #: Imported before the first job, and while no job is asked for: what nearly all need, and what models need.
-FIRST = (
-    "reefcore.cli reefcore.workflow.build reefcore.figures reefcore.comparison ipykernel.kernelapp papermill".split()
-)
+FIRST = "reefcore.cli reefcore.workflow.build reefcore.figures reefcore.comparison papermill nbformat".split()
+FIRST += ["ipykernel.ipkernel", "ipykernel.zmqshell"]  # not `kernelapp`, which asks on import whose kernel it is
 THEN = "scipy.stats scipy.ndimage torch timm reefcore.fitting reefcore.learners reefcore.vision_language".split()
 # Read at the start of an interpreter or on import, so that a fork comes too late for them: those of every kernel.
 STEADY = {"PYTHONHASHSEED": "0", "PYTHONWARNINGS": "ignore:IProgress not found", "OMP_NUM_THREADS": "1"}
