@@ -36,6 +36,7 @@ for job in jobs:
         output:
             str(job.marker),
         threads: job.threads
+        priority: job.priority
         params:
             # A function's result is taken as it is; in plain text, braces of a parameter would be wildcards.
             command=lambda wildcards, command=job.command: command,

@@ -215,6 +215,9 @@ def of_photo(path: str | Path, rows, columns, size: int) -> tuple[Iterator[np.nd
     ), truncated
 
 
+KEPT = 256e6  # bytes of resized patches that an `ArrayPatches` keeps for the next reading: many trainings read the same
+
+
 class ArrayPatches:
     """Patches of one array, in memory or memory-mapped, by their position in it.
 
@@ -251,6 +254,7 @@ class ArrayPatches:
         if len(ids) != len(array):
             raise ReefcoreError(f"{len(array)} patches but {len(ids)} ids", do="build the patches again")
         self.array, self.ids, self.size = array, list(ids), array.shape[1]
+        self._resized: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def read(self, positions, side: int) -> np.ndarray:
         """Read patches.
@@ -275,7 +279,15 @@ class ArrayPatches:
         positions = inside(positions, len(self.ids), side)
         if side == self.size:
             return np.asarray(self.array[positions])
-        return stacked((resized(self.array[position], side) for position in positions), len(positions), side)
+        if len(self.array) * 3 * side**2 > KEPT:
+            return stacked((resized(self.array[position], side) for position in positions), len(positions), side)
+        if side not in self._resized:
+            there = np.zeros(len(self.array), bool)
+            self._resized = {side: (np.empty((len(there), side, side, 3), np.uint8), there)}  # of the last side only
+        pixels, there = self._resized[side]
+        for position in np.unique(positions[~there[positions]]):
+            pixels[position], there[position] = resized(self.array[position], side), True
+        return pixels[positions]
 
 
 def inside(positions, n: int, side: int) -> np.ndarray:

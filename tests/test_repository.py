@@ -18,7 +18,7 @@ NOTEBOOKS = sorted((TOP / "notebooks").rglob("*.ipynb"))
 
 # A room may import from the lines above its own, and from its own line.
 ROOMS = """
-errors files
+errors files warm
 parallel tables images published croissant spreadsheets
 annotations
 taxonomy worms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
@@ -15,6 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from reefcore import warm
 from reefcore.errors import ReefcoreError
 from reefcore.files import share, write_json
 from reefcore.profiles import Profile
@@ -23,6 +25,7 @@ from reefcore.workflow import keys, notebook, sites, steps
 from reefcore.workflow.project import RECORD, code_version, find_profile, fingerprint
 
 BOOK = "book/chapters"  # where the book looks for the executed notebooks
+FEW = 4  # jobs, for which a warm process would cost more time than it saves
 _RUN_BY = ("project.py", "sites.py", "notebook.py", "engine.py")  # the part of the workflow that a page goes through
 
 
@@ -364,6 +367,8 @@ class Job:
         Other jobs' markers.
     threads : int
     command : str
+    priority : int
+        How many jobs wait for it, at once or later: of those that could start, the one with the most comes first.
     """
 
     name: str
@@ -371,6 +376,7 @@ class Job:
     needs: tuple[Path, ...]
     threads: int
     command: str
+    priority: int = 0
 
 
 def jobs(names: list[str], given: dict, output: str | Path | None = None) -> list[Job]:
@@ -439,7 +445,11 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
         elif not marker.exists():
             marker.parent.mkdir(parents=True, exist_ok=True)
             marker.touch()
-    return list(plan.values())
+    waiting: dict[Path, set[Path]] = {marker: set() for marker in plan}
+    for job in reversed(plan.values()):  # each comes after those it needs
+        for need in job.needs:
+            waiting[need] |= {job.marker} | waiting[job.marker]
+    return [dataclasses.replace(job, priority=len(waiting[job.marker])) for job in plan.values()]
 
 
 def _command(*parts) -> str:
@@ -502,8 +512,10 @@ def run(names: list[str], given: dict, output: str | Path | None = None, cores: 
         config = {"chapters": names, "given": given, "output": str(output or ""), "lock": handle}
         arguments = ["--snakefile", str(_snakefile()), "--directory", str(keys.root()), "--cores", str(cores)]
         arguments += ["--quiet", "all", "--keep-going", "--rerun-incomplete", "--rerun-triggers", "mtime"]
+        stale = sum(not (keys.root() / job.marker).exists() for job in planned)
         try:
-            snakemake([*arguments, "--config", f"reefcore={json.dumps(config)}"])
+            with warm.server() if stale > FEW else contextlib.nullcontext():
+                snakemake([*arguments, "--config", f"reefcore={json.dumps(config)}"])
         except SystemExit as end:
             return not end.code
         return True

@@ -24,7 +24,7 @@ class Kernel(AsyncKernelManager):
     @property
     def kernel_spec(self) -> KernelSpec:
         return KernelSpec(
-            argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+            argv=[sys.executable, "-m", "reefcore.warm", "ipykernel_launcher", "-f", "{connection_file}"],
             display_name="Python 3",
             language="python",
         )

@@ -147,10 +147,17 @@ def _patches(profile: Profile, folder: Path, workers: int) -> None:
 
 def store(profile: Profile, folder: Path):
     """Open the patches of a profile: an ArrayPatches, or a ShardPatches where the profile keeps shards."""
-    from reefcore import patches, shards
+    from reefcore import shards
 
     if profile.shards:
         return shards.ShardPatches(folder / "shards")
+    return _array(folder, *((file := (folder / "patches.npy").stat()).st_mtime_ns, file.st_ino))
+
+
+@functools.lru_cache(maxsize=1)  # a process trains many runs, and what it has resized serves the next
+def _array(folder: Path, *version: int):
+    from reefcore import patches
+
     array = np.load(folder / "patches.npy", mmap_mode="r")
     return patches.ArrayPatches(array, read_parquet(folder / "patches.parquet")["annotation_id"])
 
