@@ -132,6 +132,9 @@ def _document(folder: Path, names: list[str], records: list[dict]) -> str:
             if gone.name == "a" and isinstance(after, str):
                 after.replace_with(re.sub(r"^\s*·\s*", "", after))
             gone.decompose()
+        for cell in article.select("div.cell"):  # one without output would part a heading from its figure
+            if not cell.get_text(strip=True) and not cell.find(["img", "svg"]):
+                cell.decompose()
         head = article.find("h1")
         titles[name] = head.get_text(" ", strip=True) if head else name
         _turn_inwards(article, address, slugs)
