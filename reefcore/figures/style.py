@@ -246,7 +246,7 @@ class _Letters(Formatter):
         text = self.before(value, position)
         if isinstance(self.before, LogFormatterMathtext):
             return f"{value:,.10g}" if text else ""
-        return "\n".join(textwrap.shorten(line, 60, placeholder=" …") for line in _cut(text).split("\n"))
+        return "\n".join(textwrap.shorten(line, 60, placeholder=" …") for line in _cut(str(text)).split("\n"))
 
     def set_locs(self, locs) -> None:
         self.before.set_locs(locs)
