@@ -274,7 +274,9 @@ def _letter_by_letter(figure: Figure) -> None:
 def _photograph(figure: Figure) -> tuple[str, bytes, float, float]:
     """Save as JPEG, of less quality and then smaller where it is heavy; and give its size in CSS pixels."""
     stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=192, bbox_inches="tight", pad_inches=0.04)
+    figure.savefig(
+        stream, format="png", dpi=192, bbox_inches="tight", pad_inches=0.04, pil_kwargs={"compress_level": 1}
+    )
     with Image.open(stream) as opened:
         picture = opened.convert("RGB")
     width, height = picture.width / 2, picture.height / 2  # 192 dots to the 96 pixels of an inch
