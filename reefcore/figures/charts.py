@@ -122,7 +122,7 @@ def source_funnel(steps: pd.DataFrame) -> Figure:
     axes.plot(steps["published"], place, "D", color="black", mfc="white", ms=5, ls="none", label="left, published")
     for at, row in enumerate(steps.itertuples()):
         gone = f"  (−{row.dropped:,})" if row.dropped else ""
-        end, step = here[at] + dropped[at], here.max() * 0.02
+        end, step = here[at] + dropped[at], here.max() * 0.04
         end = max(end, row.published) if row.published < end + step else end  # clear of the marker
         axes.text(end + step, at, f"{row.here:,}{gone}", va="center", fontsize=SMALL)
     axes.set(yticks=place, xlabel="sources", xlim=(0, max(here.max(), steps["published"].max()) * 1.5))
