@@ -102,6 +102,12 @@ def test_the_best_is_said_and_equals_are_not():
     assert "best" not in column(markup, 2)[0][0]
 
 
+def test_the_best_of_each_test_set_is_said_and_one_alone_is_not():
+    table = pd.DataFrame({"test": ["W", "S3", "W", "S2"], "recall": [0.1, 0.3, 0.2, 0.4]})
+    markup = style.show_table(table, "t", "c", "p", {"recall": ".1f"}, best={"recall": "highest per test"}).markup
+    assert [said for said, _ in column(markup, 1)] == ["0.1 second best", "0.3", "0.2 best", "0.4"]
+
+
 def test_rows_have_heads_truth_is_words_and_names_of_columns_are_said():
     table = pd.DataFrame({"label": ["a"], "kept": [True], "ci_low": [0.5], "Mean_of X": [1]})
     markup = figures.show_table(table, "t", "c", "p").markup

@@ -27,6 +27,7 @@ from reefcore.figures.style import (
 
 ROW = 0.2  # inches per class
 PRINTED = 0.1  # shares from which a cell has its number
+NUMBERED = 26  # classes up to which cells have numbers: of more they would have less than 8 pixels on a page
 COLOURS = (BLUE, ORANGE, GREEN, RED)
 
 
@@ -71,8 +72,8 @@ def per_class(table: pd.DataFrame) -> Figure:
 def confusion(shares: pd.DataFrame, families: pd.Series | None = None, counts: pd.Series | None = None) -> Figure:
     """Draw a confusion matrix by the shares of each true class (paper, Figure 11).
 
-    White is a share of zero; cells from a tenth on have their percentage. Rows of classes that are absent from the test
-    are hatched: nothing of them was measured.
+    White is a share of zero; cells from a tenth on have their percentage, up to `NUMBERED` classes. Rows of classes
+    that are absent from the test are hatched: nothing of them was measured.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def confusion(shares: pd.DataFrame, families: pd.Series | None = None, counts: p
     drawn.set(array=100 * values[rows, columns], clim=(0, 100))
     axes.add_collection(drawn)
     for row, column in zip(rows, columns, strict=True):
-        if (share := values[row, column]) >= PRINTED:
+        if size <= NUMBERED and (share := values[row, column]) >= PRINTED:
             ink = "white" if share > 0.6 else "black"
             axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=FINE, color=ink)
     for row in np.flatnonzero(np.isnan(values).all(axis=1)):
@@ -111,7 +112,7 @@ def confusion(shares: pd.DataFrame, families: pd.Series | None = None, counts: p
     axes.set_yticks(range(size), names, fontsize=SMALL)
     if families is not None:
         _blocks(axes, families.reindex(shares.index).to_numpy())
-    bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01)
+    bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01, anchor=(0, 0.5))
     bar.set_label("share of the points of the true class (%)", fontsize=SMALL)
     return figure
 

@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from reefcore.figures.style import (
     BLUE,
@@ -63,7 +64,10 @@ def results_table(table: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
     single = table["metric"].nunique() == 1
     table = table.assign(column=table["setting"] if single else table["metric"].str.replace("_", " "))
     by = table.groupby("column", sort=False)
-    best = {name: by[name].rank(ascending=False, method="dense") for name in ("published", "value")}
+    # One model alone is not the best of anything.
+    best = {
+        n: by[n].rank(ascending=False, method="dense") * (by[n].transform("count") > 1) for n in ("published", "value")
+    }
     cells = []
     for at, row in enumerate(table.itertuples()):
         lines = [_line("published", 100 * row.published, ".2f", best["published"].iat[at])]
@@ -261,6 +265,7 @@ def learning(history: pd.DataFrame) -> Figure:
                     axes.plot(other["epoch"], scale * other[column], color=LINE, lw=0.8)
                 axes.plot(run["epoch"], scale * run[column], color=BLUE, marker="o", ms=3, lw=1.5)
                 axes.set_title(model)
+                axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
             for axes in panels[len(models) :]:
                 axes.remove()
             if column == "val_macro_recall":

@@ -428,7 +428,8 @@ def show_table(
     foot : int
         That many last rows are no entries, and stay last when a reader sorts.
     best : dict, optional
-        Column of numbers -> ``highest`` or ``lowest``: its best is marked, and its second best.
+        Column of numbers -> ``highest`` or ``lowest``: its best is marked, and its second best; ``highest per test``:
+        those of each value of the column ``test``.
     """
     formats, best, data = formats or {}, best or {}, table if data is None else data
     entries, kept = len(table) - foot, min(ROWS, len(table) - foot)
@@ -445,9 +446,12 @@ def show_table(
         if number:
             rank = pd.Series(0.0, index=range(len(rows)))
             if column in best:
+                way, _, alike = best[column].partition(" per ")
                 entry = pd.Series(table.iloc[:entries, place].to_numpy(float))
-                order = entry.rank(ascending=best[column] == "lowest", method="dense")
-                rank = rank.add(order[:kept] * (order.max() > 1), fill_value=0)  # of equals none is the best
+                entry = entry.groupby(table[alike].iloc[:entries].astype(str).to_numpy() if alike else [0] * entries)
+                order = entry.rank(ascending=way == "lowest", method="dense")
+                several = entry.transform("nunique") > 1  # of equals none is the best
+                rank = rank.add((order * several)[:kept], fill_value=0)
             body.append([f"<td{kind}>{cell}</td>" for cell in _numbers(values, spec, rank)])
         else:
             kind, cells = _words(values, spec, place == 0)
