@@ -354,3 +354,10 @@ def test_a_site_of_hostile_names_is_a_page_of_text(hostile, browser):
     for label in (HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[4], HOSTILE[5]):
         assert label in text, label
     tab.close()
+
+
+def test_published_numbers_stand_under_each_other_also_beside_unknown_ones():
+    table = pd.DataFrame({"run": ["a", "b"], "published": ["unknown", "89.1 %"], "value": [0.5, 0.25]})
+    for published, kind in ((["unknown", "89.1 %"], " class=number"), (["unknown", "Yes"], "")):
+        markup = figures.show_table(table.assign(published=published), "t", "Said.", "", {"value": ".1%"}).markup
+        assert f'<th scope="col"{kind}>published</th>' in markup and f"<td{kind}>{published[1]}</td>" in markup

@@ -108,10 +108,10 @@ def test_each_notebook_says_how_it_stands_and_why(told):
     rows = {row["name"]: row for row in found["notebooks"]}
     assert {name: status.sentence(row) for name, row in rows.items()} == {
         "12_compared": "up to date",
-        "21_labels": "stale  (notebook changed)",
+        "21_labels": "stale (notebook changed)",
         "40_supervised": "up to date",
         "50_zero_shot": "missing",
-        "54_open_set": "failed  (the unfinished notebook is build/failed/54_open_set.ipynb)",
+        "54_open_set": "failed (the unfinished notebook is build/failed/54_open_set.ipynb)",
     }
     one = rows["40_supervised"]
     assert one["changed"] == {"seed": 3, "runs": 7} and one["seed"] == 3
@@ -207,7 +207,7 @@ class TestPage:
         assert '<a href="chapters/40_supervised.html">Table 8</a>' in text  # its anchor is not on the page that was run
         assert 'href="chapters/50_zero_shot' not in text  # not a page of this book
         assert 'href="chapters/54_open_set' not in text  # not run
-        assert "2 of 3" in text and "not run" in text and "stale  (notebook changed)" in text
+        assert "2 of 3" in text and "not run" in text and "stale (notebook changed)" in text
         assert "runs = 7, seed = 3" in text and "61.2" in text and str(told.folder) not in text
         assert "chapters/72_reproduced" not in text
         assert "](chapters/72_reproduced)" in status.page(
@@ -241,7 +241,7 @@ class TestCommand:
         assert re.search(
             r"^Table 3 +\d+ +2 of 3 +up to date +61.25 +[0-9a-f]{8} +40_supervised$", printed, re.MULTILINE
         )
-        assert re.search(r"^21_labels .* stale  \(notebook changed\)$", printed, re.MULTILINE)
+        assert re.search(r"^21_labels .* stale \(notebook changed\)$", printed, re.MULTILINE)
         assert (
             "findings of the audit of the published values: 1 impossible, 2 ask" in printed
             and "runs = 7, seed = 3" in printed

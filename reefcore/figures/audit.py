@@ -30,9 +30,10 @@ def allowed_f1(table: pd.DataFrame) -> Figure:
         axes.annotate(
             row.name.replace(", ", ",\n"),
             (row.limit, row.macro_f1),
-            (-6, 3 + 12 * number),
+            (-8, 12 * number - 6),
             textcoords="offset points",
             ha="right",
+            va="center",
             fontsize=SMALL,
         )
     axes.set(xlabel="mean of printed macro precision and recall (%)", ylabel="printed macro F1 (%)")

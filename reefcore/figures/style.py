@@ -363,6 +363,9 @@ def _behind(text: str) -> Counter:
     return Counter(re.sub(r"\d", "0", re.sub(r"^\D*[\d,]*", "", text)))
 
 
+_PRINTED = re.compile(r"unknown|[+−-]?\d[\d,.]*( ?%)?")  # a published number as it is printed
+
+
 def _numbers(values: pd.Series, spec: str | None, place: pd.Series) -> list[str]:
     """Write the cells of a column of numbers so that their points stand below each other.
 
@@ -442,6 +445,7 @@ def show_table(
         number = (pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)) or all(
             isinstance(value, Shown) and not value.words for value in values
         )
+        number |= column == "published" and all(_PRINTED.fullmatch(str(value)) for value in values)
         spec, kind = formats.get(column), " class=number" * number
         if number:
             rank = pd.Series(0.0, index=range(len(rows)))

@@ -300,7 +300,7 @@ _MORE |= {"72_reproduced": "when a value counts as reproduced"}
 def sentence(row: dict) -> str:
     """Say how a notebook or a step stands, and why."""
     why = ", ".join(row["why"][:3]) + (", ..." if len(row["why"]) > 3 else "")
-    return f"{row['state']}  ({why}{' changed' * (row['state'] == 'stale')})" if why else row["state"]
+    return f"{row['state']} ({why}{' changed' * (row['state'] == 'stale')})" if why else row["state"]
 
 
 def late(found: dict, *kinds: str) -> list[dict]:

@@ -349,7 +349,8 @@
       });
       const [rest, chosen] = [false, true].map((flag) => all.filter((mark, i) => mark.x !== null && found.chosen[i] === flag));
       const known = found.byTaxon.map((sums, i) => ({ sums, i })).filter(({ sums }) => sums.reviewed && sums.tested);
-      const best = new Set([...known].sort((a, b) => b.sums.right / b.sums.tested - a.sums.right / a.sums.tested).slice(0, 3).map(({ i }) => i));
+      const most = spread.drawing.clientWidth < 400 ? 1 : 3; // names that have room beside each other
+      const best = new Set([...known].sort((a, b) => b.sums.right / b.sums.tested - a.sums.right / a.sums.tested).slice(0, most).map(({ i }) => i));
       const points = known.map(({ sums, i }) => {
         const [agreement, recall] = [sums.correct / sums.reviewed, sums.right / sums.tested], taxon = taxa.taxon[i];
         const [[aLow, aHigh], [rLow, rHigh]] = [wilson(sums.correct, sums.reviewed), wilson(sums.right, sums.tested)];
