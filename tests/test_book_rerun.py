@@ -125,7 +125,7 @@ class TestSection:
             settled = notebook.settle(given, declared, name)
             if said == "As on this page":
                 assert settled == used
-            elif said == "With a parameter":
+            elif said == "To set a value":
                 assert len(given) == 1
             else:
                 assert options.profile == "sites/NAME/site.yaml"

@@ -564,8 +564,15 @@ class TestCommands:
         assert cli.main(["site", "new", "reef", "--annotations", *given]) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1 and not (tmp_path / "sites").exists()
-        for name in ("made-up", "..."):
-            assert cli.main(["site", "new", name, "--annotations", "a.csv"]) == 2
+        for name in ("made-up", "...", "two\nlines"):
+            assert cli.main(["site", "new", name, "--annotations", "a.csv"]) == 2 and not (tmp_path / "sites").exists()
+
+    def test_a_name_with_a_line_break_writes_no_setting(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        csv(tmp_path / "a.csv", [("a.jpg", 1, 1, "X")])
+        (tmp_path / "meta.csv").write_text('Name,Site\na.jpg,"Reef\nseed: 99"\n')
+        assert cli.main(["site", "new", "reef", "--annotations", "a.csv", "--metadata", "meta.csv"]) == 0
+        assert site.load("reef").seed == 0 and "Reef seed: 99" in (tmp_path / "sites/reef/site.yaml").read_text()
 
     def test_all_files_of_a_folder_are_that_folder(self, tmp_path):
         files = [csv(tmp_path / f"{n}.csv", [(f"{n}.jpg", 1, 1, "X")]) for n in range(5)]

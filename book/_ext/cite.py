@@ -158,7 +158,7 @@ def section(page: str, title: str, book: dict, record: dict | None, entries: dic
     whole = page == "intro"
     inside = f"<em>{html.escape(book['title'])}</em>, version {html.escape(version)}"
     words = f"{html.escape(', '.join(authors))} ({year}). "
-    words += f"{inside}." if whole else f"{html.escape(title)}. In: {inside}."
+    words += f"{inside}." if whole else f"{html.escape(title)}{'' if title[-1:] in '?!' else '.'} In: {inside}."
     if made:
         said = ", ".join(made)
         words += f" {html.escape(said[0].upper() + said[1:])}."

@@ -31,7 +31,7 @@ def commands(name: str, path: str, declared: dict, used: dict) -> list[tuple[str
     papermill = ["papermill", path, "out.ipynb", *(("-p", "profile", REEF) if own else ("-p", last, _text(value)))]
     found = [
         ("As on this page", ["reefcore", "run", name, *options]),
-        ("With a parameter", ["reefcore", "run", name, "-p", f"{last}={_text(value)}"]),
+        ("To set a value", ["reefcore", "run", name, "-p", f"{last}={_text(value)}"]),
     ]
     if own or "site" in declared:
         found.append(("On your reef", ["reefcore", "run", name, "--profile", REEF]))

@@ -157,11 +157,13 @@ def _context(app, pagename, templatename, context, doctree) -> None:
     chapter = pagename.startswith("chapters/")
     record = source / f"{pagename}.json"
     record = json.loads(record.read_text(encoding="utf-8")) if chapter and record.exists() else None
-    text = f"notebooks/{Path(pagename).name}.ipynb" if chapter else f"{source.name}/{pagename}.md"
+    name = Path(pagename).name
+    texts = [f"notebooks/{name}.ipynb", f"notebooks/site/{name}.ipynb"] if chapter else [f"{source.name}/{pagename}.md"]
+    changed = next((app.reef_dates[text] for text in texts if text in app.reef_dates), None)
     if doctree is not None and pagename != app.config.root_doc:
         known = "how_to_read" in app.env.found_docs
         profiles = f"{context['pathto']('how_to_read')}#profiles" if known else None
-        context["reef_badge"] = badge(record, app.reef_dates.get(text), profiles)
+        context["reef_badge"] = badge(record, changed, profiles)
     context["reef_part"] = app.reef_parts.get(pagename, "")
     tags = re.sub(r'\s*<meta name="(?:viewport|generator)"[^>]*>', "", context.get("metatags") or "")
     if doctree is not None and 'name="description"' not in tags and (about := description(doctree)):

@@ -106,6 +106,8 @@ def new(
     if not short or short == settings.MADE_UP:
         why = "is kept for the reef that travels with reefcore" if short else "has no letter or digit"
         raise ReefcoreError(f"the name {name!r} {why}", do="choose another one")
+    if not name.isprintable():  # a line break, which no settings file may have
+        raise ReefcoreError(f"the name {name!r} has signs that no name has", do="choose another one")
     home = Path(folder) / short
     path = home / settings.FILE
     if path.exists() and not force:
@@ -174,7 +176,9 @@ def _text(short: str, values: dict, made: dict) -> str:
             continue
         for check in [notes[key]] if key in notes else [found[key]] if key in found else []:
             rows = checks[(checks["check"] == check) & (checks["state"].ne("note") | (check == "files"))]
-            lines += [f"# found: {text}" for text in rows["text"].head(3)]
+            # A name with a line break would end the remark, and what follows it would be settings.
+            texts = ["".join(one if one.isprintable() else " " for one in text) for text in rows["text"].head(3)]
+            lines += [f"# found: {text}" for text in texts]
         value = values.get(key)
         if isinstance(value, list):
             value = value[0] if len(value) == 1 else value or None

@@ -38,7 +38,7 @@ figure.reef, figure.reef * { max-width: 100% !important; min-width: 0 !important
 img { height: auto !important; max-width: 100% !important; max-height: 215mm; object-fit: contain }
 section.paper div { overflow: visible !important; max-height: none !important }
 table { font-size: 8pt; min-width: 60%; position: static !important }
-caption { break-after: avoid }
+caption, thead, tbody tr:first-child { break-after: avoid }
 th, td { position: static !important }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8pt }
 a { overflow-wrap: anywhere }
@@ -48,6 +48,7 @@ a { overflow-wrap: anywhere }
 """
 # Tables that are wider than the page are made smaller, down to half; what is wider still may break its words.
 _FIT = """() => { for (const table of document.querySelectorAll("section.paper table")) {
+  if (table.offsetHeight < 450) table.style.breakInside = "avoid"; // else its caption may stay behind
   const room = table.closest("section.paper").clientWidth, wide = table.scrollWidth;
   if (wide <= room + 1) continue;
   table.style.zoom = Math.max(0.5, room / wide);
@@ -138,7 +139,9 @@ def _document(folder: Path, names: list[str], records: list[dict]) -> str:
         head = article.find("h1")
         titles[name] = head.get_text(" ", strip=True) if head else name
         _turn_inwards(article, address, slugs)
-        sections.append(f'<section class="paper" id="{slugs[address]}">{article.decode_contents()}</section>')
+        sections.append(
+            f'<section class="paper bd-article" id="{slugs[address]}">{article.decode_contents()}</section>'
+        )
     foot = "font: 8pt sans-serif; color: #444"
     rules = "".join(
         f"@page {slug} {{ @bottom-left {{ content: {_css(titles[name])}; {foot} }} }}\n#{slug} {{ page: {slug} }}\n"
