@@ -126,6 +126,8 @@ class TestSection:
             if said == "As on this page":
                 assert settled == used
             elif said == "With another value":
+                assert len(given) == len(settled) == 1  # a value that is not the default
+            elif said == "With a parameter":
                 assert len(given) == 1
             else:
                 assert options.profile == "sites/NAME/site.yaml"
