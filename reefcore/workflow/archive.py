@@ -53,7 +53,8 @@ def write(folder: str | Path | None = None) -> dict:
     if not book.is_fresh():
         raise ReefcoreError("what the rendered book was made from has changed since", html, "type `make book`")
     if late := status.late(status.index(), "notebooks"):
-        names = ", ".join(f"{row['name']} ({row['state']})" for row in late)
+        names = ", ".join(f"{row['name']} ({row['state']})" for row in late[:3])
+        names += f", and {len(late) - 3} more" if len(late) > 3 else ""
         raise ReefcoreError(f"chapters of the rendered book are not up to date: {names}", do="type `make book`")
     if report["problems"]:
         first, more = report["problems"][0], len(report["problems"]) - 1
