@@ -26,11 +26,8 @@ def commands(name: str, path: str, declared: dict, used: dict) -> list[tuple[str
     """
     options = [word for key, value in used.items() for word in ("-p", f"{key}={_text(value)}")]
     own = declared["profile"].default == MADE_UP  # a chapter of a site
-    free = [key for key in reversed(declared) if key not in ("profile", "seed", "site")]
-    here = {key: used.get(key, declared[key].default) for key in declared}
-    # A whole number can be one more, whatever it is of; of another kind, no other value is known that makes sense.
-    last = next((key for key in [*free, "seed"] if type(here.get(key)) is int and here[key]), [*free, *declared][0])
-    value = here[last] + 1 if type(here[last]) is int else here[last]
+    last = next((key for key in reversed(declared) if key not in ("profile", "seed", "site")), [*declared][-1])
+    value = used.get(last, declared[last].default)
     papermill = ["papermill", path, "out.ipynb", *(("-p", "profile", REEF) if own else ("-p", last, _text(value)))]
     found = [
         ("As on this page", ["reefcore", "run", name, *options]),
