@@ -44,7 +44,7 @@ def _turned(patches: np.ndarray, rng: np.random.Generator) -> Tensor:
     )
 
 
-def pretrain(patches: np.ndarray, captions: pd.DataFrame, folder: str | Path, seed: int = 0, steps: int = 1100) -> list:
+def pretrain(patches: np.ndarray, captions: pd.DataFrame, folder: str | Path, seed: int = 0, steps: int = 825) -> list:
     """Train a tiny CLIP on patches and captions, on one CPU thread, and write it as a hub repository is laid out.
 
     Parameters

@@ -292,6 +292,6 @@ def test_the_command_line_lists_and_shows_recipes(capsys):
     settings = {row["key"]: row for row in shown["settings"]}
     assert shown["size"] == "sample" and list(settings) == recipes.KEYS
     assert settings["lr"] == {"key": "lr", "value": 0.004, "source": "sample; full: 0.0005"}
-    assert settings["epochs"]["value"] == 8 and settings["loss"]["source"].startswith("paper A.3")
+    assert settings["epochs"]["value"] == 6 and settings["loss"]["source"].startswith("paper A.3")
     assert cli.main(["recipes", "show", "vit_huge"]) == 2
     assert "no recipe 'vit_huge'" in capsys.readouterr().err
