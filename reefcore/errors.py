@@ -72,13 +72,14 @@ def problems_text(problems: pd.DataFrame, file: str | Path, kept: int, total: in
         place = f"{file}" if pd.isna(line) else f"{file}:{line}"
         lines.append(f"{place}: {column}: {problem}" if column else f"{place}: {problem}")
     if len(problems) > SHOWN:
+        from reefcore import spreadsheets
         from reefcore.files import atomic, is_writable
 
         if folder is None:
             folder = file.parent if is_writable(file.parent) else Path.cwd()
         rest = Path(folder) / f"{file.name}.problems.csv"
         with atomic(rest) as temporary:
-            problems.iloc[SHOWN:].to_csv(temporary, index=False)
+            spreadsheets.inert(problems.iloc[SHOWN:]).to_csv(temporary, index=False)
         lines.append(f"{file}: {len(problems) - SHOWN} more problems are listed in {rest}.")
     lines.append(f"{file}: {kept:,} of {total:,} rows kept.")
     return "\n".join(lines)

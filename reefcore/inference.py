@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from reefcore import annotations, predictions, taxonomy
+from reefcore import annotations, predictions, spreadsheets, taxonomy
 from reefcore.errors import ReefcoreError, problems_text
 from reefcore.files import atomic, read_parquet, write_parquet
 from reefcore.images import ENDINGS, image_size, photo_path, photos_in
@@ -110,7 +110,7 @@ def run(
     listed = output.with_name(f"{output.name}.skipped.csv")
     if len(skipped):
         with atomic(listed) as temporary:
-            skipped.to_csv(temporary, index=False)
+            spreadsheets.inert(skipped).to_csv(temporary, index=False)
     else:
         listed.unlink(missing_ok=True)
     points = points[reasons == ""].reset_index(drop=True)
@@ -131,7 +131,7 @@ def run(
         write_parquet(table, output)
     else:
         with atomic(output) as temporary:
-            table.to_csv(temporary, index=False)
+            spreadsheets.inert(table).to_csv(temporary, index=False)
     recipe, classes = fitted.recipe, list(fitted.classes)
     return {
         "output": str(output),

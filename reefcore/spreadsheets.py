@@ -9,8 +9,11 @@ import pandas as pd
 #: How text begins that a spreadsheet would run, in East Asian width too; a number may have its sign.
 FORMULA = re.compile(r"[=@\t\r\n＝＠＋－]|[+-](?!\d*\.?\d+(?:[eE][+-]?\d+)?%?\Z)")
 
+#: Of these, what calls something or reaches out of its sheet; ``-`` and ``=1+1`` do neither.
+CALLS = re.compile(r"[=@+\-\t\r\n＝＠＋－].*[(!|]", re.DOTALL)
 
-def inert(table: pd.DataFrame, returns: bool = False) -> pd.DataFrame:
+
+def inert(table: pd.DataFrame, returns: bool = False, runs: re.Pattern = FORMULA) -> pd.DataFrame:
     """Put an apostrophe before text, of cells and of heads, that a spreadsheet would take for a formula.
 
     Parameters
@@ -19,11 +22,13 @@ def inert(table: pd.DataFrame, returns: bool = False) -> pd.DataFrame:
         Its columns of numbers, dates and truth values stay as they are.
     returns : bool
         Whether a reader will take one apostrophe off again: text that begins with one then gets another.
+    runs : re.Pattern
+        What is taken for a formula; `CALLS` where all other cells must stay as another program wants them.
     """
 
     def safe(value):
         text = "" if isinstance(value, int | float) else str(value)
-        return f"'{text}" if FORMULA.match(text) or (returns and text.startswith("'")) else value
+        return f"'{text}" if runs.match(text) or (returns and text.startswith("'")) else value
 
     table = table.copy(deep=False)
     for place, kind in enumerate(table.dtypes):

@@ -18,8 +18,8 @@ NOTEBOOKS = sorted((TOP / "notebooks").rglob("*.ipynb"))
 
 # A room may import from the lines above its own, and from its own line.
 ROOMS = """
-errors files warm
-parallel tables images published croissant spreadsheets
+errors files warm spreadsheets
+parallel tables images published croissant
 annotations
 taxonomy worms
 curation review benthos

@@ -33,3 +33,9 @@ def test_what_is_read_again_comes_back_as_it_was():
     table = pd.DataFrame({"label": [*RUNS, "'tis", "''", "Porites"]})
     safe = spreadsheets.inert(table, returns=True)
     assert safe["label"].str.removeprefix("'").tolist() == table["label"].tolist()
+
+
+def test_what_goes_back_to_a_program_is_guarded_only_where_it_calls_something():
+    cells = ["=cmd()", "@SUM(1)", "+1+cmd|' /C calc'!A0", "-", "-2+3", "+ve", "Porites"]
+    safe = spreadsheets.inert(pd.DataFrame({"Label": cells}), runs=spreadsheets.CALLS)["Label"].tolist()
+    assert safe == [*(f"'{cell}" for cell in cells[:3]), *cells[3:]]

@@ -13,7 +13,7 @@ format           what is written
 
 What cannot be represented is counted by its reason, never dropped in silence. Pseudonyms stay pseudonyms. In the two
 formats that people open in a spreadsheet (``mermaid``, ``darwin-core``) a cell that would be taken for a formula gets
-an apostrophe in front; the others must come back as they were.
+an apostrophe in front; in the others, which must come back as they were, only one that would call something.
 """
 
 from __future__ import annotations
@@ -274,7 +274,8 @@ def write(
                 temporary.write_text(json.dumps(described, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         else:
             with atomic(path) as temporary:
-                table.to_csv(temporary, index=False, lineterminator="\n")
+                inert = spreadsheets.inert(table, runs=spreadsheets.CALLS)
+                inert.to_csv(temporary, index=False, lineterminator="\n")
     except OSError as error:
         raise ReefcoreError(f"this cannot be written ({error.strerror})", path, "name another place") from None
     rows = {"rows": len(table), "annotations": len(frame), "left_out": left_out, "hidden": hidden}

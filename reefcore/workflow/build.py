@@ -458,7 +458,8 @@ def _command(*parts) -> str:
     One thread of linear algebra for each: two processes with two threads each would slow both down.
     """
     words = map(shlex.quote, map(str, (sys.executable, "-m", "reefcore", "--with-parent", "job", *parts)))
-    return f"exec env OMP_NUM_THREADS=1 {' '.join(words)}"
+    kept = " ".join(f"{name}={value}" for name, value in warm.KEEP.items())
+    return f"exec env OMP_NUM_THREADS=1 {kept} {' '.join(words)}"
 
 
 def _relative(path: Path) -> str:
@@ -512,6 +513,7 @@ def run(names: list[str], given: dict, output: str | Path | None = None, cores: 
         config = {"chapters": names, "given": given, "output": str(output or ""), "lock": handle}
         arguments = ["--snakefile", str(_snakefile()), "--directory", str(keys.root()), "--cores", str(cores)]
         arguments += ["--quiet", "all", "--keep-going", "--rerun-incomplete", "--rerun-triggers", "mtime"]
+        arguments += ["--scheduler", "greedy"]  # solving for the best order takes more time than it saves
         stale = sum(not (keys.root() / job.marker).exists() for job in planned)
         try:
             with warm.server() if stale > FEW else contextlib.nullcontext():
