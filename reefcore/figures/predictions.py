@@ -85,6 +85,7 @@ def confusion(shares: pd.DataFrame, families: pd.Series | None = None, counts: p
         Points of each true class, by class: written behind its name.
     """
     size = len(shares)
+    letters = SMALL if size <= NUMBERED else 10  # of the names: a page makes a large matrix smaller
     side = max(ROW * size + 1.6, NARROW)
     figure, (axes,) = canvas(side + (0.9 if families is not None else 0), side)
     values = shares.to_numpy()
@@ -107,9 +108,9 @@ def confusion(shares: pd.DataFrame, families: pd.Series | None = None, counts: p
     axes.hlines(edges, -0.5, size - 0.5, color=PALE, lw=0.4, zorder=0)
     axes.vlines(edges, -0.5, size - 0.5, color=PALE, lw=0.4, zorder=0)
     axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), xlabel="predicted", ylabel="truth", aspect="equal")
-    axes.set_xticks(range(size), shares.columns, rotation=90, fontsize=SMALL)
+    axes.set_xticks(range(size), shares.columns, rotation=90, fontsize=letters)
     names = shares.index if counts is None else [f"{name} ({counts.get(name, 0):,})" for name in shares.index]
-    axes.set_yticks(range(size), names, fontsize=SMALL)
+    axes.set_yticks(range(size), names, fontsize=letters)
     if families is not None:
         _blocks(axes, families.reindex(shares.index).to_numpy())
     bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01, anchor=(0, 0.5))

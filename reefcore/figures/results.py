@@ -260,11 +260,12 @@ def learning(history: pd.DataFrame) -> Figure:
         quantities = [("loss", 1, "training loss"), ("val_macro_recall", 100, "validation macro recall (%)")]
         for part, (column, scale, label) in zip(figure.subfigures(2, 1), quantities, strict=True):
             panels = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-            for axes, (model, run) in zip(panels, models, strict=False):
+            for place, (axes, (model, run)) in enumerate(zip(panels, models, strict=False)):
                 for _, other in models:
                     axes.plot(other["epoch"], scale * other[column], color=LINE, lw=0.8)
                 axes.plot(run["epoch"], scale * run[column], color=BLUE, marker="o", ms=3, lw=1.5)
                 axes.set_title(model)
+                axes.tick_params(labelbottom=place + columns >= len(models))  # the last of each column
                 axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
             for axes in panels[len(models) :]:
                 axes.remove()

@@ -57,7 +57,12 @@ def contact_sheet(
         raise ReefcoreError(f"{len(labels)} labels for {len(patches)} patches", do="give one label per patch")
     columns = min(columns, len(patches))
     rows = -(-len(patches) // columns)
-    lines = max(str(label).count("\n") for label in labels)
+    labels = [
+        "\n".join(line if len(line) <= 16 else line[:15] + "…" for line in str(label).split("\n")) for label in labels
+    ]
+    lines = max(label.count("\n") for label in labels)
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    letters = SMALL * min(1, 14 / max(longest, 1))  # so that neighbours do not touch
     step_x, step_y = 1 + GAP, 1 + GAP + CAPTION + LINE * lines
     width, height = columns * step_x - GAP, rows * step_y
     head, side = 0.4 if title else 0.0, max(INCHES, 2.6 / width)  # a patch alone is larger
@@ -68,8 +73,7 @@ def contact_sheet(
     for i, (patch, label) in enumerate(zip(patches, labels, strict=True)):
         x, y = i % columns * step_x, i // columns * step_y
         axes.imshow(patch, extent=(x, x + 1, y + 1, y), interpolation="antialiased")
-        text = "\n".join(line if len(line) <= 16 else line[:15] + "…" for line in str(label).split("\n"))
-        axes.text(x + 0.5, y + 1.05, text, ha="center", va="top", fontsize=SMALL)
+        axes.text(x + 0.5, y + 1.05, label, ha="center", va="top", fontsize=letters)
         if right is not None:
             style = {"ec": BLUE, "lw": 1.5} if right[i] else {"ec": RED, "lw": 3, "ls": (0, (2, 1))}
             axes.add_patch(Rectangle((x + 0.01, y + 0.01), 0.98, 0.98, fill=False, **style))

@@ -346,16 +346,19 @@ def _cell(value, spec: str | None) -> str:
         return "yes" if value else "no"
     if not pd.api.types.is_number(value):
         return str(value).removesuffix(" 00:00:00")
+    if spec == "p":
+        return f"{value:.3f}" if value >= 0.0005 else "< 0.001"
     sign = "+" if spec == "+" else ""
     whole = abs(value) >= 1000 or float(value).is_integer()
     automatic = f"{sign},.0f" if whole else f"{sign}.1f"
-    return format(value, automatic if spec in (None, "+") else spec).replace("-", "−")
+    text = format(value, automatic if spec in (None, "+") else spec).replace("-", "−")
+    return text if re.search("[1-9]", text) else text.lstrip("+−")  # nothing has no sign
 
 
 def _head(column) -> str:
     """Write the name of a column of the library as a person would; names with anything but small letters stay."""
     name = {"ci_low": "low", "ci_high": "high"}.get(str(column), str(column))
-    return name.replace("_", " ") if re.fullmatch("[a-z0-9_]+", name) else name
+    return name.replace("_", " ").replace(" f1", " F1") if re.fullmatch("[a-z0-9_]+", name) else name
 
 
 def _behind(text: str) -> Counter:
@@ -425,7 +428,8 @@ def show_table(
     name, caption, notice : see `show`
     formats : dict, optional
         Column -> format specification of its numbers, such as ``{"recall": ".1%"}``. Without one, whole and large
-        numbers have thousands separators and no decimals, others one decimal; ``"+"`` is the same with a sign.
+        numbers have thousands separators and no decimals, others one decimal; ``"+"`` is the same with a sign; ``"p"``
+        is for p values.
     data : DataFrame, optional
         What the link gives, where the page shows only a part of it; by default the table.
     foot : int

@@ -57,12 +57,16 @@ def answers(recall: pd.DataFrame) -> Figure:
     Parameters
     ----------
     recall : DataFrame
-        ``label``, ``recall`` (fraction), ``answered`` (share of the answers), ``there`` (share of the points).
+        ``label``, ``recall`` (fraction), ``answered`` (share of the answers), ``there`` (share of the points);
+        where it has ``ci_low`` and ``ci_high``, they are the interval of the recall.
     """
     recall = recall.sort_values("there", ascending=False)
     figure, (left, right) = canvas(NARROW, 1.0 + 0.17 * len(recall), 2)
     y = range(len(recall))
     left.barh(y, 100 * recall["recall"], color=BLUE, height=0.7)
+    if "ci_low" in recall:
+        low, high = (100 * recall[end].where(recall["recall"].notna()) for end in ("ci_low", "ci_high"))
+        left.hlines(y, low, high, color=GREY, lw=1)
     left.set(yticks=y, ylim=(len(recall) - 0.5, -0.5), xlabel="recall (%)")
     left.set_yticklabels(recall["label"], fontsize=SMALL)
     right.hlines(y, 100 * recall["there"], 100 * recall["answered"], color=LINE, lw=1)
