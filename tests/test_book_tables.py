@@ -92,6 +92,13 @@ def test_points_stand_below_each_other():
     assert len(widths) == 1  # behind the whole part each has the same signs, seen or not
 
 
+def test_a_small_p_is_below_a_bound_and_a_rounded_zero_has_no_sign():
+    table = pd.DataFrame({"a": list("xyz"), "p": [0.0001, 0.0005, 1.0], "gain": [-0.01, 0.2, 0.0]})
+    markup = figures.show_table(table, "t", "c", "n", {"p": "p", "gain": "+.1f"}).markup
+    assert column(markup, 1) == [("&lt; 0.001", ""), ("0.001", ""), ("1.000", "")]
+    assert [text for text, _ in column(markup, 2)] == ["0.0", "+0.2", "0.0"]
+
+
 def test_the_best_is_said_and_equals_are_not():
     table = pd.DataFrame({"model": list("abcd"), "loss": [0.3, 0.1, 0.1, 0.2], "same": 1.0, "all": 9.0})
     markup = figures.show_table(

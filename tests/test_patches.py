@@ -297,6 +297,9 @@ def test_contact_sheet_shows_every_patch_with_its_label():
     axes = figure.axes[0]
     assert [text.get_text() for text in axes.texts] == list("abcde")
     assert len(axes.images) == 5 and np.array_equal(axes.images[3].get_array(), noise(16, 16, 3))
+    long = contact_sheet(np.stack([noise(16, 16)] * 2), ["✗ Stephanocoenia", "Porites"]).axes[0].texts
+    sizes = {text.get_fontsize() for text in long}
+    assert len(sizes) == 1 and sizes.pop() < axes.texts[0].get_fontsize()  # so that neighbours do not touch
     with pytest.raises(ReefcoreError):
         contact_sheet(np.zeros((0, 8, 8, 3), np.uint8), [])
     with pytest.raises(ReefcoreError):

@@ -112,20 +112,20 @@ def confusion(shares: pd.DataFrame, families: pd.Series | None = None, counts: p
     names = shares.index if counts is None else [f"{name} ({counts.get(name, 0):,})" for name in shares.index]
     axes.set_yticks(range(size), names, fontsize=letters)
     if families is not None:
-        _blocks(axes, families.reindex(shares.index).to_numpy())
+        _blocks(axes, families.reindex(shares.index).to_numpy(), letters)
     bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01, anchor=(0, 0.5))
     bar.set_label("share of the points of the true class (%)", fontsize=SMALL)
     return figure
 
 
-def _blocks(axes, families: np.ndarray) -> None:
+def _blocks(axes, families: np.ndarray, letters: float) -> None:
     """Outline the runs of one family along the diagonal, and name them at the right edge."""
     starts = np.flatnonzero(np.r_[True, families[1:] != families[:-1]])
     for start, end in zip(starts, [*starts[1:], len(families)], strict=True):
         axes.add_patch(Rectangle((start - 0.5, start - 0.5), end - start, end - start, fill=False, ec=RED, lw=1.2))
         axes.axhline(end - 0.5, color=GREY, lw=0.5)
         axes.axvline(end - 0.5, color=GREY, lw=0.5)
-        axes.text(len(families) - 0.2, (start + end - 1) / 2, families[start], va="center", fontsize=SMALL, color=RED)
+        axes.text(len(families) - 0.2, (start + end - 1) / 2, families[start], va="center", fontsize=letters, color=RED)
 
 
 def _end(fractions) -> float:
