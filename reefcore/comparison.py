@@ -232,8 +232,8 @@ def data_set(
 ) -> pd.DataFrame:
     """Count what a data set holds beside what the paper says of ReefNet; see `with_paper`.
 
-    The held-out site counts, as in the paper (its 924,626 are 920,017 and the 4,609 of Al-Wajh), but for sources and
-    places, which the paper gives of CoralNet's sources.
+    The held-out site counts, as in the paper (its 924,626 are 920,017 and the 4,609 of Al-Wajh), but for sources,
+    places and verdicts, which the paper gives of CoralNet's sources.
     """
     elsewhere = annotations[annotations["source"] != site]
     corals = curation.hard_corals(annotations)
@@ -252,7 +252,7 @@ def data_set(
         ),
         "reviewed": (
             "review/all/reviewed",
-            int(among(reviews["annotation_id"], named["annotation_id"]).sum()),
+            int(among(reviews["annotation_id"], named.loc[named["source"] != site, "annotation_id"]).sum()),
         ),
     }
     return with_paper(counted)

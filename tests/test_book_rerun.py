@@ -130,6 +130,12 @@ class TestSection:
             else:
                 assert options.profile == "sites/NAME/site.yaml"
 
+    def test_the_line_that_sets_a_value_shows_one(self, chapter):
+        name, path, declared = chapter
+        line = dict(rerun.commands(name, path, declared, {}))["To set a value"]
+        own = [one.default for key, one in declared.items() if key not in ("profile", "seed", "site")]
+        assert all(value in ("", []) for value in own) or not line.endswith(("=", "=[]"))
+
     def test_it_says_what_was_used_and_what_it_needs(self, chapter):
         name, path, declared = chapter
         text = rerun.section(name, path, declared, RECORD | {"parameters": {"seed": 7}}, (HOME, "main"))

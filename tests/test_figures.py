@@ -139,7 +139,7 @@ def test_negative_numbers_in_words_have_a_minus_sign():
 
 
 def test_a_tall_table_scrolls_inside_itself():
-    short, tall = (style.show_table(pd.DataFrame({"n": range(rows)}), "t", "c", "notice").markup for rows in (40, 41))
+    short, tall = (style.show_table(pd.DataFrame({"n": range(rows)}), "t", "c", "notice").markup for rows in (39, 40))
     assert 'class="reef-table"' in short and 'class="reef-table tall"' in tall
 
 

@@ -26,7 +26,9 @@ def commands(name: str, path: str, declared: dict, used: dict) -> list[tuple[str
     """
     options = [word for key, value in used.items() for word in ("-p", f"{key}={_text(value)}")]
     own = declared["profile"].default == MADE_UP  # a chapter of a site
-    last = next((key for key in reversed(declared) if key not in ("profile", "seed", "site")), [*declared][-1])
+    own_kind = [key for key in declared if key not in ("profile", "seed", "site")] or [[*declared][-1]]
+    filled = [key for key in own_kind if used.get(key, declared[key].default) not in ("", [])]
+    last = (filled or own_kind)[-1]  # an empty value would show nothing of how one is written
     value = used.get(last, declared[last].default)
     papermill = ["papermill", path, "out.ipynb", *(("-p", "profile", REEF) if own else ("-p", last, _text(value)))]
     found = [

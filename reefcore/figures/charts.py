@@ -154,7 +154,7 @@ def agreement_intervals(table: pd.DataFrame, name: str, minimum: float) -> Figur
     said = f"{len(table)} {name}s, from low to high agreement"
     if low.any():
         names = ", ".join(table.loc[low, name].head(12)) + (", ..." if low.sum() > 12 else "")
-        said += f"\n{textwrap.fill(f'dropped: {names}', 58)}"
+        said += f"\n{textwrap.fill(f'dropped: {names}', 50)}"
     axes.axhline(100 * minimum, color=GREY, lw=1, ls="--")
     axes.set(
         xticks=[],

@@ -140,7 +140,7 @@ def colour_neighbours(distances: pd.DataFrame) -> Figure:
     np.fill_diagonal(values, np.nan)
     nearest = np.nanargmin(values, axis=1)
     order = np.argsort(np.nanmin(values, axis=1), kind="stable")[::-1]
-    figure, (axes,) = canvas(NARROW + 0.3, max(2.5, 0.15 * len(order) + 1))
+    figure, (axes,) = canvas(NARROW, max(2.5, 0.15 * len(order) + 1))
     place = np.arange(len(order))
     every = np.repeat(place[:, None], len(order), axis=1)
     axes.plot(
@@ -157,9 +157,9 @@ def colour_neighbours(distances: pd.DataFrame) -> Figure:
     axes.plot(values[order, nearest[order]], place, "D", ms=4, color=BLUE, label="the nearest, named right")
     axes.set(xlabel="colour distance (levels of 255)", yticks=range(len(order)))
     axes.set(xlim=(0, None), ylim=(-0.8, len(order) - 0.2))
-    axes.set_yticklabels([short(name) for name in distances.index[order]], fontsize=SMALL)
+    axes.set_yticklabels([short(name, 20) for name in distances.index[order]], fontsize=SMALL)
     names = axes.secondary_yaxis("right")
-    names.set_yticks(place, [short(name) for name in distances.index[nearest[order]]], fontsize=SMALL, color=BLUE)
+    names.set_yticks(place, [short(name, 20) for name in distances.index[nearest[order]]], fontsize=SMALL, color=BLUE)
     key(figure, *axes.get_legend_handles_labels())
     for side in (axes, names):
         side.tick_params(axis="y", length=0)

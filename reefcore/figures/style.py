@@ -472,7 +472,7 @@ def show_table(
     kinds = [" class=published" * ("published" in str(column).split()) for column in table]
     columns = f"<colgroup>{''.join(f'<col{kind}>' for kind in kinds)}</colgroup>" if any(kinds) else ""
     return Shown(
-        f'<div class="reef-table{" tall" * (len(rows) > TALL)}" id="{escaped(name)}" role="region" tabindex="0" '
+        f'<div class="reef-table{" tall" * (len(rows) >= TALL)}" id="{escaped(name)}" role="region" tabindex="0" '
         f'aria-label="{escaped(label)}"><table>'
         f"<caption>{escaped(caption)} <em>{escaped(notice)}</em> {_csv(data, name)}</caption>"
         f"{columns}<thead><tr>{''.join(head)}</tr></thead>"
