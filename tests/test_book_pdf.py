@@ -75,6 +75,11 @@ def test_begins_with_what_it_is_and_its_contents(printed):
     assert "The data" in texts[1]
 
 
+def test_a_version_that_was_changed_while_pages_ran_is_named_once():
+    records = [{"code": {"label": label}, "start": "2026-11-30"} for label in ("abc", "abc-dirty", "def")]
+    assert any(line.endswith(", abc-dirty, def.") for line in pdf._facts(records))
+
+
 def test_footers_say_page_and_number_whatever_the_title(printed):
     texts = [page.extract_text() for page in printed[0].pages]
     assert 'First: "quoted" <one>' in texts[4] and texts[4].startswith("5")

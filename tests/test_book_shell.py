@@ -109,6 +109,13 @@ def test_a_style_sheet_keeps_what_is_used(shell):
     assert shell.prune(css, {"b"}) == kept and shell.prune(kept, {"b"}) == kept
 
 
+def test_a_number_and_its_percent_stay_on_one_line_in_text_only(shell):
+    body = '<p title="5 %">At 95 % of <b>4.5\n%</b>, a % b</p><PRE>7 %</PRE><code>8 <i>9 %</i></code>'
+    body += "<script>1 % 2</script> 3 %"
+    kept = body.replace("95 %", "95\xa0%").replace("4.5\n%", "4.5\xa0%").replace(" 3 %", " 3\xa0%")
+    assert shell.unbroken(body) == kept
+
+
 def test_parts_are_of_sections_too(shell, tmp_path):
     (tmp_path / "_toc.yml").write_text(TOC)
     assert shell.parts(tmp_path / "_toc.yml") == {"chapters/40_a": "Models", "how_to_read": "Models"}

@@ -235,6 +235,12 @@ def test_a_page_names_the_paper_whose_numbers_it_shows(page, papers):
     assert list(entries)[1:] == papers and ("own reef" in made) == ("84" in page)
 
 
+def test_pages_of_one_name_in_two_folders_have_two_keys():
+    assert set(cited("formats/index")[1]) | set(cited("index")[1]) == {
+        f"reefnet-companion:{n}" for n in ("formats-index", "index")
+    }
+
+
 def test_a_page_without_a_record_or_with_an_old_one_is_cited_all_the_same():
     assert "Code" not in cited("how_to_read")[0]
     assert "Code" not in cited("chapters/24_colour", record={"key": "k", "profile": "sample"})[0]

@@ -72,10 +72,10 @@ class TestFigures:
         assert len(solid) == len(set(solid)) and np.ptp(grey) > 0.5
 
     def test_change_says_direction_and_how_sure(self):
-        table = pd.DataFrame({"group": ["a", "b", "c"], "difference": [-8.0, 1, 2], "probability": [0.99, 0.6, np.nan]})
+        table = pd.DataFrame({"group": ["a", "b", "c"], "difference": [-8.0, 1, 2], "probability": [1.0, 0.6, np.nan]})
         table = table.assign(ci_low=[-12.0, -2, np.nan], ci_high=[-4.0, 4, np.nan])
         said = texts(figures.change_bars(table, "group"))
-        assert said == ["−8.0  (down: 99%)", "+1.0  (up: 60%)", "+2.0"]
+        assert said == ["−8.0  (down: >99%)", "+1.0  (up: 60%)", "+2.0"]
 
     def test_over_time_keeps_dates_apart_and_hides_what_is_empty(self):
         figure = figures.over_time(

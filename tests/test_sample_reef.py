@@ -88,8 +88,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(raw, tmp_path):
 def test_estimates_are_drawn_against_the_truth():
     rows = [("Hard coral", 30.0, 25.0, 36.0, 31.0), ("Rubble", 10.0, 6.0, 15.0, 17.0)]
     table = pd.DataFrame(rows, columns=["group", "percent", "ci_low", "ci_high", "truth"])
-    (axes,) = against_truth(table, "group").axes
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["Hard coral", "Rubble"]
+    figure = against_truth(table, "group")
+    (axes,), (legend,) = figure.axes, figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["Hard coral", "Rubble"]
     assert axes.get_xlim() == axes.get_ylim() and axes.get_xlim()[1] > 36
 
 

@@ -171,7 +171,7 @@ def section(page: str, title: str, book: dict, record: dict | None, entries: dic
         "note": _tex(", ".join(made)),
         "url": address,
     }
-    name = "reefnet-companion" + ("" if whole else f":{page.rpartition('/')[2]}")
+    name = "reefnet-companion" + ("" if whole else f":{page.removeprefix('chapters/').replace('/', '-')}")
     lines = "".join(f"  {key} = {{{value}}},\n" for key, value in fields.items() if value)
     shown = [f"@misc{{{name},\n{lines}}}"]
     found = papers(page)

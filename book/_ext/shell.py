@@ -109,6 +109,20 @@ def description(doctree) -> str:
     return ""
 
 
+#: What is no text of a page: its tags, and elements whose spaces are kept as they stand
+_NO_TEXT = re.compile(r"(<(pre|code|script|style|textarea|svg|math)\b.*?</\2>|<[^>]*>)", re.DOTALL | re.IGNORECASE)
+
+
+def unbroken(body: str) -> str:
+    """Keep a number and its % on one line, in the text of a page only."""
+    at, parts = 0, []
+    for found in [*_NO_TEXT.finditer(body), None]:
+        text = body[at : found.start() if found else len(body)]
+        parts += [re.sub(r"(?<=\d)\s%", "\u00a0%", text), found[0] if found else ""]
+        at = found.end() if found else at
+    return "".join(parts)
+
+
 def prune(css: str, words: set[str]) -> str:
     """Return a style sheet without the rules of classes and ids that are not among the words, and without fonts."""
     licences = re.findall(r"/\*!.*?\*/", css, re.DOTALL)
@@ -169,6 +183,8 @@ def _context(app, pagename, templatename, context, doctree) -> None:
     if doctree is not None and 'name="description"' not in tags and (about := description(doctree)):
         tags += f'\n    <meta name="description" content="{html.escape(about)}" />'
     context["metatags"] = tags
+    if context.get("body"):
+        context["body"] = unbroken(context["body"])
 
 
 def _begin(app) -> None:

@@ -301,7 +301,8 @@ def change_bars(table: pd.DataFrame, by: str, most: int = 15) -> Figure:
     for at, row in enumerate(table.itertuples()):
         word = "up" if row.difference > 0 else "down" if row.difference < 0 else "even"
         text = f"{row.difference:+.1f}".replace("-", "−")
-        text += f"  ({word}: {row.probability:.0%})" if pd.notna(row.probability) else ""
+        if pd.notna(row.probability):  # a share of draws, which nothing makes certain
+            text += f"  ({word}: {'>99%' if row.probability >= 0.995 else f'{row.probability:.0%}'})"
         axes.text(high + 0.04 * span, at, text, va="center", fontsize=SMALL, color=GREY)
     axes.axvline(0, color=GREY, lw=1)
     axes.set(xlim=(low - 0.05 * span, high + 0.85 * span), xlabel="difference of cover (percentage points)")

@@ -10,6 +10,7 @@ import pandas as pd
 from reefcore.annotations import labelled_by
 from reefcore.annotations.points import NOT_PEOPLE
 from reefcore.annotations.points import counted as say
+from reefcore.site.photos import WAYS
 from reefcore.site.settings import Site
 
 STATES = ("wrong", "warning", "note", "ok")
@@ -107,9 +108,7 @@ def _photos(site: Site, annotated, photos, headers) -> list[tuple]:
     said, n = [], len(annotated)
     have = int(annotated["photo"].notna().sum())
     how = photos.loc[photos["state"].eq("matched"), "how"].value_counts()
-    ways = {"case": "but for capitals", "ending": "but for the ending", "spaces": "but for blanks and signs"}
-    ways |= {"suffix": "but for the mark of a copy", "subfolder": "in a subfolder"}
-    others = ", ".join(f"{how[name]:,} {text}" for name, text in ways.items() if name in how)
+    others = ", ".join(f"{how[name]:,} {text}" for name, text in WAYS.items() if name in how and name != "exact")
     state = "ok" if have == n else "warning" if have else "wrong"
     text = f"{have:,} of {say(n, 'annotated image')} {'has its' if n == 1 else 'have their'} photo"
     said.append(("photos", state, text + (f" ({others})" if others else ""), have, ""))

@@ -21,6 +21,15 @@ from reefcore.errors import ReefcoreError
 from reefcore.substrate import tracks
 
 HOW = ("exact", "case", "ending", "spaces", "suffix")  # a name is looked for by each in turn; the first that finds it
+#: In words: how a photo has the same name as its image
+WAYS = {
+    "exact": "exactly",
+    "case": "but for capitals",
+    "ending": "but for the ending",
+    "spaces": "but for blanks and signs",
+    "suffix": "but for the mark of a copy",
+    "subfolder": "in a subfolder",
+}
 #: What programs add to the name of a copy: `` (1)``, `` copy``, `` - Copy (2)``, ``-1``.
 COPY = re.compile(r"(?:\s*\(\d+\)|[\s_-]*\b(?:copy|kopie|copie|copia)(?:[\s_-]*\d+)?|-\d{1,2})+$", re.IGNORECASE)
 ENDING = re.compile(r"\.(?:jpe?g|png|tiff?|bmp|webp|gif|nef|cr2|arw|dng|heic|orf|rw2)$", re.IGNORECASE)

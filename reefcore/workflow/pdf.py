@@ -7,6 +7,7 @@ own. It is printed twice: the first print tells on which page each chapter begin
 from __future__ import annotations
 
 import html
+import logging
 import os
 import re
 import shutil
@@ -48,7 +49,8 @@ a { overflow-wrap: anywhere }
 """
 # Tables that are wider than the page are made smaller, down to half; what is wider still may break its words.
 _FIT = """() => { for (const table of document.querySelectorAll("section.paper table")) {
-  if (table.offsetHeight < 450) table.style.breakInside = "avoid"; // else its caption may stay behind
+  // a table itself may leave its caption behind, the region around both does not
+  if (table.offsetHeight < 450) (table.closest(".reef-table") || table).style.breakInside = "avoid";
   const room = table.closest("section.paper").clientWidth, wide = table.scrollWidth;
   if (wide <= room + 1) continue;
   table.style.zoom = Math.max(0.5, room / wide);
@@ -85,6 +87,7 @@ def write(folder: str | Path | None = None, path: str | Path | None = None) -> P
     path = Path(path or keys.root() / "build" / f"reefnet-companion-{keys.reefcore.__version__}-{profile}.pdf")
     path.parent.mkdir(parents=True, exist_ok=True)
     document = _document(folder, names, records)
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of large files, which a book is
     with tempfile.TemporaryDirectory() as scratch:
         page, printed = Path(scratch, "book.html"), Path(scratch, "book.pdf")
         _print(page, printed, document)
@@ -170,7 +173,8 @@ def _css(text: str) -> str:
 def _facts(records: list[dict]) -> list[str]:
     """What the title page says of where the numbers come from."""
     found = [sorted({record[name] for record in records if record.get(name)}) for name in ("profile", "notice")]
-    code = sorted({record["code"]["label"] for record in records})
+    code = {record["code"]["label"] for record in records}
+    code = sorted(code - {label.removesuffix("-dirty") for label in code if label.endswith("-dirty")})
     days = sorted({record["start"][:10] for record in records})
     return [
         f"Profile: {', '.join(found[0])}." if found[0] else "",
