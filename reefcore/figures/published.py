@@ -20,6 +20,33 @@ def _cell(place: str, text: str, words: bool, best: float = 0, note: str = "") -
     return Shown(linked + (f"<sup>{note}</sup>" if note else ""), text, words)
 
 
+# Signs of the paper's LaTeX, as a reader of a table expects them.
+_SIGNS = [
+    (r"\\sim\s*", "~"),
+    (r"\s*\\times\s*", " × "),
+    (r"\\geq\s*", "≥ "),
+    (r"\\%", "%"),
+    (r"\\text\{(.*?)\}", r"\1"),
+]
+_SIGNS += [(r"\{,\}", ","), (r"\\(alpha|beta|gamma)", lambda name: {"a": "α", "b": "β", "g": "γ"}[name[1][0]])]
+_SIGNS += [(r"\^\{?(-?\d+)\}?", lambda power: power[1].translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")))]
+
+
+def _plain(text: str) -> str:
+    """Write the formulas of a sentence with the signs themselves; the data keep what was printed."""
+    for sign, shown in _SIGNS:
+        text = re.sub(sign, shown, text)
+    return text.replace("$", "")
+
+
+def as_printed(value: float, step: float, sign: str = "") -> Shown:
+    """Write a number with as many decimals as a printed one has; `sign` is ``+`` for a difference."""
+    if np.isnan(value):
+        return Shown("–", "–")
+    text = f"{value:{sign},.{max(0, round(-np.log10(step)))}f}".replace("-", "−")
+    return Shown(html.escape(text), text)
+
+
 def printed_table(number: int) -> Shown:
     """Show a table of the ReefNet paper as published.
 
@@ -76,11 +103,10 @@ def printed_figures(found: pd.DataFrame, name: str, caption: str) -> Shown:
     for row in found.itertuples():
         text = str(row.value)
         if isinstance(row.value, float):
-            decimals = max(0, round(-np.log10(row.step)))
-            text = published.SIGNS[row.qualifier] + f"{row.value:,.{decimals}f}"
+            text = published.SIGNS[row.qualifier] + as_printed(row.value, row.step).text
         cells.append(_cell(row.place, text, False))
     names = [Shown(re.sub("[/_]", r"\g<0><wbr>", html.escape(place)), place, True) for place in found["place"]]
     shown = pd.DataFrame({"name": names, "value": cells, "unit": found["unit"].array, "where": found["section"].array})
     if not found["printed"].str.fullmatch(r"[\d.,~]+").all():
-        shown["in words"] = found["printed"].array
+        shown["in words"] = [_plain(text) for text in found["printed"]]
     return show_table(shown, name, caption, published.NOTICE, data=found)

@@ -173,15 +173,16 @@ def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences:
         axes.remove()
     all_axes = all_axes[: len(groups)]
     kinds = [(True, BLUE, "told apart from zero"), (False, "white", "not told apart")]
+    mark = {"ms": 5, "clip_on": False, "zorder": 3}  # one at the end of the scale stays whole
     for axes, (name, rows) in zip(all_axes, groups, strict=True):
         y = rows[label].map(labels.index).to_numpy(float)
         # A percentile interval of a biased metric need not contain its value: the line is drawn where the interval is.
         axes.hlines(y, 100 * rows["ci_low"], 100 * rows["ci_high"], color=BLUE, lw=1.5)
         for apart, face, text in kinds if differences else [(True, BLUE, "this profile")]:
             part = rows["apart"].to_numpy(bool) == apart if differences else rows["value"].notna().to_numpy()
-            axes.plot(100 * rows["value"][part], y[part], MARKERS[0], color=BLUE, mfc=face, ms=5, label=text)
+            axes.plot(100 * rows["value"][part], y[part], MARKERS[0], label=text, color=BLUE, mfc=face, **mark)
         if "published" in rows:
-            axes.plot(100 * rows["published"], y + 0.28, MARKERS[3], color=GREY, mfc="white", ms=5, label="published")
+            axes.plot(100 * rows["published"], y + 0.28, MARKERS[3], color=GREY, mfc="white", label="published", **mark)
         if differences:
             axes.axvline(0, color=GREY, lw=0.8, zorder=0)
         else:
@@ -192,7 +193,9 @@ def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences:
     for axes in all_axes:  # one scale: the panels are compared
         axes.set_xlim(min(span), max(span))
     figure.supxlabel(textwrap.fill(title, 60), fontsize=9.5)
-    key(figure, *all_axes[0].get_legend_handles_labels(), columns=3)
+    handles, texts = all_axes[0].get_legend_handles_labels()
+    if len(texts) > 1:
+        key(figure, handles, texts, columns=3)
     return figure
 
 

@@ -446,8 +446,8 @@ def show_table(
     head, body = [], []
     for place, column in enumerate(table):
         values = rows.iloc[:, place]
-        number = (pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)) or all(
-            isinstance(value, Shown) and not value.words for value in values
+        number = (pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)) or (
+            len(values) > 0 and all(isinstance(value, Shown) and not value.words for value in values)
         )
         number |= column == "published" and all(_PRINTED.fullmatch(str(value)) for value in values)
         spec, kind = formats.get(column), " class=number" * number

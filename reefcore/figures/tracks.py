@@ -16,7 +16,7 @@ from reefcore.figures.style import BLUE, GREY, LINE, MARKERS, NARROW, ORANGE, PA
 from reefcore.substrate.tracks import local
 
 
-def track_map(points: pd.DataFrame) -> Figure:
+def track_map(points: pd.DataFrame, label: str = "share of Coral patches", mark: str = "deployment") -> Figure:
     """Draw the track of each sequence in metres, coloured by coral, with its deployments; north is up.
 
     Parameters
@@ -24,6 +24,8 @@ def track_map(points: pd.DataFrame) -> Figure:
     points : DataFrame
         From `reefcore.substrate.tracks.deployment`, with ``coral`` (share of Coral patches, 0 to 1). One panel per
         sequence, all at the scale of the longest. Frames without a position are counted below the panel.
+    label, mark : str
+        What the colour and the triangles stand for.
 
     Raises
     ------
@@ -66,10 +68,10 @@ def track_map(points: pd.DataFrame) -> Figure:
     panels[0].text(0.88, 0.03, "N", ha="center", fontsize=SMALL, transform=panels[0].transAxes)
     if drawn is not None:
         bar = figure.colorbar(drawn, ax=panels[: len(groups)], shrink=0.8, aspect=30, pad=0.02)
-        bar.set_label("share of Coral patches")
+        bar.set_label(label)
         bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     keys = [
-        Line2D([], [], ls="", marker="v", ms=6, mfc=ORANGE, mec="black", label="deployment"),
+        Line2D([], [], ls="", marker="v", ms=6, mfc=ORANGE, mec="black", label=mark),
         Line2D([], [], ls="", marker=MARKERS[0], ms=7, mfc="white", mec=GREY, label="start"),
     ]
     key(figure, keys, columns=2)

@@ -241,7 +241,7 @@
     };
     const map = chart(""), spread = chart("");
     const lists = {
-      sources: list("sources", ["source", "points", "review agreement", "model recall", "photos", "taxa", "mean colour of photos (RGB)", "ecoregion"], (name) => toggle("source", name)),
+      sources: list("sources", ["source", "points", "colour (RGB)", "review agreement", "model recall", "photos", "taxa", "ecoregion"], (name) => toggle("source", name)),
       taxa: list("taxa", ["taxon", "points", "sources", "review agreement", "model recall", "family"], (name) => toggle("taxon", name)),
       confusions: list("confusions", ["taxon", "taken for", "points", "share of its tested points"], (name) => toggle("taxon", name)),
     };
@@ -295,8 +295,8 @@
         const sums = found.bySource[i];
         return [
           { text: sources.source[i], choice: true }, count(sums.points),
-          share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested), count(sums.photos), count(sums.members),
-          rgb(i) ? { text: rgb(i).join(", "), colour: swatch(i) } : { text: "not measured", value: null }, { text: sources.ecoregion[i] },
+          rgb(i) ? { text: rgb(i).join(", "), colour: swatch(i) } : { text: "not measured", value: null },
+          share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested), count(sums.photos), count(sums.members), { text: sources.ecoregion[i] },
         ];
       }), `${many(chosen.length, "source")}${of ? `, photos and points${of}` : ""}. Behind a share its 95 % interval and what it is of.`, state.source);
       const shown = pick(found.shown).sort(byPoints(found.byTaxon));
