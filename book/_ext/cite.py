@@ -107,7 +107,7 @@ def papers(page: str) -> list[str]:
     if page in ("intro", "status") or page.startswith("chapters/70_"):
         return [REEFNET, SUBSTRATE]
     if number and number[1] == "6":
-        return [SUBSTRATE]
+        return [SUBSTRATE] if number[2] in "01234" else []  # the others are of no published figure
     return [REEFNET] if number and number[1] not in "89" else []
 
 

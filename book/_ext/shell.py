@@ -90,6 +90,8 @@ def badge(record: dict | None, changed: str | None, profiles: str | None = None)
     if record:
         notice, about = record.get("notice", ""), f"{record.get('profile', 'unknown')} profile"
         about += ", synthetic" if "synthetic" in notice else ""
+        if "inputs" in record and all(" " in name for name in record["inputs"]):  # none of the profile's own
+            about = "published numbers"
         tag, href = ("a", f' href="{profiles}"') if profiles else ("span", "")
         said = f"{html.escape(about[0].upper() + about[1:])}</{tag}>"
         shown.append(f'<{tag} class="reef-profile"{href} title="{html.escape(notice)}">{said}')
