@@ -124,6 +124,10 @@ def test_rows_have_heads_truth_is_words_and_names_of_columns_are_said():
     assert ">2024-01-02<" in days
 
 
+def test_a_table_without_rows_has_its_heads_on_the_left():
+    assert "number" not in figures.show_table(pd.DataFrame({"why": []}, dtype=object), "none", "None.", "n").markup
+
+
 def test_of_many_rows_the_first_are_shown_and_all_are_in_the_file():
     table = pd.DataFrame({"n": range(style.ROWS + 50), "a": "x"})
     table.loc[len(table)] = [7, "all"]

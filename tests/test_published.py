@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pandas as pd
 import pytest
 
 from reefcore import audit, comparison, published
 from reefcore.errors import ReefcoreError
-from reefcore.figures.published import printed_figures, printed_table
+from reefcore.figures.published import as_printed, printed_figures, printed_table
 
 COLUMNS = ["place", "value", "unit", "step", "qualifier", "table", "row", "column", "section", "printed"]
 
@@ -166,6 +167,11 @@ def test_figures_of_the_text_are_shown_with_their_precision():
     found.loc["dataset/images", ["qualifier", "step"]] = ["over", 1000.0]
     shown = printed_figures(found.loc[["dataset/images", "normalisation/mean/red"]], "name", "caption").markup
     assert "&gt; 334,162</a>" in shown and "0.385</a>" in shown and "334,162 images" in shown
+    every = printed_figures(found[found["printed"].str.contains("[$]")], "name", "caption").markup.partition("<tbody>")[
+        2
+    ]
+    assert "2 × 10⁻⁵" in every and "~925K genus" in every and "γ=2" in every and not re.search(r"[$\\{}]", every)
+    assert [as_printed(*row).text for row in ((26.4, 0.01), (-1, 1, "+"), (np.nan, 1))] == ["26.40", "−1", "–"]
 
 
 def test_results_are_in_fractions_in_the_order_of_the_table():

@@ -173,7 +173,9 @@ def test_forest_tells_what_is_apart_by_its_marker(world):
     levels = panels[0]
     assert levels.get_xlim() == (0, 100) and len(levels.lines) == 2
     kappa = pd.DataFrame({"of": "kappa", "who": ["a"], "value": [0.1], "ci_low": [-0.2], "ci_high": [0.3]})
-    assert figures.forest(kappa, "of", "who", "%", differences=False).axes[0].get_xlim() == (-20, 100)  # none is cut
+    alone = figures.forest(kappa, "of", "who", "%", differences=False)
+    assert alone.axes[0].get_xlim() == (-20, 100) and not alone.legends  # none is cut; one kind needs no key
+    assert not alone.axes[0].lines[0].get_clip_on() and not alone.axes[0].lines[0].get_in_layout()
 
 
 def test_matrices_print_their_numbers_and_stars():

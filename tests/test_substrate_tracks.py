@@ -327,6 +327,8 @@ def test_figures_show_the_tracks_and_name_the_sites():
     assert all(axes.get_xlim() == figure.axes[0].get_xlim() and axes.get_aspect() == 1 for axes in figure.axes[:2])
     bars = [line for line in figure.axes[0].lines if line.get_linewidth() == 2]
     assert np.ptp(bars[0].get_xdata()) == float(figure.axes[0].texts[0].get_text().removesuffix(" m"))
+    own = track_map(points, "hard coral", "bare rock")
+    assert own.axes[-1].get_ylabel() == "hard coral" and own.legends[0].get_texts()[0].get_text() == "bare rock"
     texts = {text.get_text() for text in survey_sites(points, land()).axes[1].texts}
     assert {"N", "E"} <= texts
     with pytest.raises(ReefcoreError, match="no frame has a position"):

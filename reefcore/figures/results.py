@@ -173,7 +173,7 @@ def forest(table: pd.DataFrame, panel: str, label: str, title: str, differences:
         axes.remove()
     all_axes = all_axes[: len(groups)]
     kinds = [(True, BLUE, "told apart from zero"), (False, "white", "not told apart")]
-    mark = {"ms": 5, "clip_on": False, "zorder": 3}  # one at the end of the scale stays whole
+    mark = {"ms": 5, "clip_on": False, "zorder": 3, "in_layout": False}  # one at the end of the scale stays whole
     for axes, (name, rows) in zip(all_axes, groups, strict=True):
         y = rows[label].map(labels.index).to_numpy(float)
         # A percentile interval of a biased metric need not contain its value: the line is drawn where the interval is.

@@ -298,7 +298,7 @@
           rgb(i) ? { text: rgb(i).join(", "), colour: swatch(i) } : { text: "not measured", value: null },
           share(sums.correct, sums.reviewed, nobody), share(sums.right, sums.tested, untested), count(sums.photos), count(sums.members), { text: sources.ecoregion[i] },
         ];
-      }), `${many(chosen.length, "source")}${of ? `, photos and points${of}` : ""}. Behind a share its 95 % interval and what it is of.`, state.source);
+      }), `${many(chosen.length, "source")}${of ? `, photos and points${of}` : ""}. Behind a share its 95 % interval and what it is of; the colour is the mean of the photos.`, state.source);
       const shown = pick(found.shown).sort(byPoints(found.byTaxon));
       lists.taxa.update(shown.map((i) => {
         const sums = found.byTaxon[i];
