@@ -186,4 +186,4 @@ def test_other_corals_are_those_that_the_patch_shows(size):
 
 def test_examples_are_told_in_words():
     table = pd.DataFrame({"y_true": ["a", "b"], "y_pred": ["a", "c"], "confidence": [0.5, 0.25], "others": ["", "d"]})
-    assert classes.in_words(table) == "2 patches, truth → answer: a → a (50%); b → c (25%; also d)."
+    assert classes.in_words(table) == "2 patches, 1 answered right; truth → answer: a → a (50%); b → c (25%; also d)."
