@@ -100,7 +100,7 @@ lint: $(STAMP)
 lock:
 	"$(PYTHON)" -m venv build/lock
 	build/lock/bin/python -m pip install --disable-pip-version-check --quiet uv
-	build/lock/bin/uv pip compile --universal --python-version 3.11 --extra train --extra language --extra realtime --extra book --extra dev --no-annotate \
+	build/lock/bin/uv pip compile --universal --python-version 3.11 --extra train --extra fetch --extra cluster --extra language --extra realtime --extra book --extra dev --no-annotate \
 	  pyproject.toml -o requirements.lock
 
 clean:
