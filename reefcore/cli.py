@@ -89,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     parameters(one)
     one.add_argument("--cores", type=int, default=2, help="processes at a time (2)")
     one.add_argument("--output", metavar="DIR", help="where the executed notebooks go (book/chapters)")
+    one.add_argument("--train", action="store_true", help="start trainings of full size on a machine without a GPU too")
 
     one = command(commands, "sample", _sample, "make the sample, a miniature ReefNet, in a folder")
     one.add_argument("folder", nargs="?", default="build/sample-only", help="a new or empty folder (build/sample-only)")
@@ -255,6 +256,10 @@ def _parser() -> argparse.ArgumentParser:
 
     group = commands.add_parser("substrate", help="decide from frames of the seabed where to deploy devices")
     _substrate(group.add_subparsers(required=True, metavar="COMMAND"), command)
+
+    from reefcore.workflow import full
+
+    full.add(commands, command)
 
     group = commands.add_parser("site", help="work with annotations and photos of one's own reef")
     _site(group.add_subparsers(required=True, metavar="COMMAND"), command, parameters)
