@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
+import importlib.util
 import json
 import re
 import shlex
@@ -21,11 +22,13 @@ from reefcore.errors import ReefcoreError
 from reefcore.files import share, write_json
 from reefcore.profiles import Profile
 from reefcore.site import MADE_UP
-from reefcore.workflow import keys, notebook, sites, steps
+from reefcore.workflow import keys, notebook, resources, sites, steps
 from reefcore.workflow.project import RECORD, code_version, find_profile, fingerprint
 
 BOOK = "book/chapters"  # where the book looks for the executed notebooks
+KERNEL_DIED = "the kernel died"  # of a chapter, and not by itself: it had too little memory, or was killed
 FEW = 4  # jobs, for which a warm process would cost more time than it saves
+PLAN = "build/plan.json"  # of a build on a cluster, for its jobs
 _RUN_BY = ("project.py", "sites.py", "notebook.py", "engine.py")  # the part of the workflow that a page goes through
 
 
@@ -369,7 +372,8 @@ class Job:
         The file Snakemake knows it by, relative to the root; it is there if and only if the job is up to date.
     needs : tuple of Path
         Other jobs' markers.
-    threads : int
+    resources : dict
+        What it asks for, see `reefcore.workflow.resources.of`.
     command : str
     priority : int
         How many jobs wait for it, at once or later: of those that could start, the one with the most comes first.
@@ -378,12 +382,12 @@ class Job:
     name: str
     marker: Path
     needs: tuple[Path, ...]
-    threads: int
+    resources: dict
     command: str
     priority: int = 0
 
 
-def jobs(names: list[str], given: dict, output: str | Path | None = None) -> list[Job]:
+def jobs(names: list[str], given: dict, output: str | Path | None = None, apart: bool = False) -> list[Job]:
     """Plan a build: every chapter and the steps it needs, each after those it needs itself.
 
     Markers are put right on the way, so that Snakemake, which looks at nothing else, runs what is not up to date and
@@ -395,26 +399,28 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
         See `chapters`.
     output : path, optional
         Where the executed notebooks go; by default into the book.
+    apart : bool
+        Whether each training is a job of its own for a sample too, as on a cluster.
     """
     top = keys.root()
     output = Path(output or top / BOOK).absolute()
     plan: dict[Path, Job] = {}
     stale: set[Path] = set()
 
-    def add(name, key, is_fresh, needed, threads, command) -> Path:
+    def add(name, key, is_fresh, needed, asked, command) -> Path:
         marker = Path("build", "done", f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)}-{key}")
         if marker not in plan:
             up_to_date = is_fresh()
             if not up_to_date or stale & set(needed):
                 stale.add(marker)
-            plan[marker] = Job(name, marker, tuple(needed), threads, f"{command} --key {key} --marker {marker}")
+            plan[marker] = Job(name, marker, tuple(needed), asked, f"{command} --key {key} --marker {marker}")
         return marker
 
     def add_step(one: Profile, folder: Path, name: str) -> Path:
         step, key = steps.plan(one)[name], steps.key(one, folder, name)
         seed = f" seed {one.seed}" if one.data != find_profile(str(one.path)).data else ""
         # A survey's runs are trained in one job that shares its processes, unless each deserves a machine of its own.
-        together = one.kind == "sample"
+        together = one.kind == "sample" and not apart
         needs = step.before if step.before and together else step.needs
         if together and not step.before:  # what starts from one of them waits for all
             trained = steps.runs(one)
@@ -422,13 +428,13 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
         needed = [add_step(one, folder, need) for need in needs]
         asked = sites.given(one) if one.kind == "site" else _relative(one.path)
         command = _command("step", name, "--profile", asked, "--seed", one.seed)
-        wide = name in ("data", "covariates", "patches", "survey", "frame_patches") or (step.before and together)
+        kind = "together" if step.before and together else resources.kind(one, name)
         return add(
             f"step {name} {one.name}{seed}",
             key,
             lambda: steps.is_fresh(one, folder, name),
             needed,
-            2 if wide else 1,
+            resources.of(one, kind),
             command,
         )
 
@@ -441,7 +447,9 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
         needed = [add_step(*step) for step in chapter.steps]
         options = [part for name, value in chapter.given.items() for part in ("-p", f"{name}={_as_text(value)}")]
         command = _command("chapter", chapter.notebook, "--output", output, *options)
-        add(f"chapter {chapter.name}", key_of(chapter), lambda c=chapter: is_fresh(c, output), needed, 1, command)
+        wide = max([chapter.profile, *(one for one, _ in chapter.beside)], key=lambda one: one.kind == "full")
+        asked = resources.of(wide, "chapter")
+        add(f"chapter {chapter.name}", key_of(chapter), lambda c=chapter: is_fresh(c, output), needed, asked, command)
     for job in plan.values():
         marker = top / job.marker
         if job.marker in stale:
@@ -454,6 +462,54 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
         for need in job.needs:
             waiting[need] |= {job.marker} | waiting[job.marker]
     return [dataclasses.replace(job, priority=len(waiting[job.marker])) for job in plan.values()]
+
+
+def keep(planned: list[Job], written: bool = True) -> list[dict]:
+    """Describe a plan in plain values, and write it down for jobs on a cluster, which must not plan again."""
+    plan = [
+        dataclasses.asdict(job)
+        | {"marker": str(job.marker), "needs": [str(need) for need in job.needs], "rule": rule(job.name)}
+        for job in planned
+    ]
+    if written:
+        write_json(plan, keys.root() / PLAN)
+    return plan
+
+
+def refusal(marker: str | Path) -> Path:
+    """Return where a job writes why it was refused: what would be refused again, and is not tried again."""
+    return keys.root() / "build" / "failed" / f"{Path(marker).name}.txt"
+
+
+def failures(planned: list[Job], since: float) -> list[str]:
+    """Say of each job of a cluster that failed why it did, as far as it said so itself, and where to read more.
+
+    Parameters
+    ----------
+    planned : list of Job
+    since : float
+        When the build began, in seconds since the epoch: older logs are of other builds.
+    """
+    found, logs = [], keys.root() / ".snakemake" / "slurm_logs"  # of Snakemake's executor for SLURM
+    for job in planned:
+        if (keys.root() / job.marker).exists():
+            continue
+        mine = [p for p in (logs / f"rule_{rule(job.name)}").rglob("*.log") if p.stat().st_mtime >= since]
+        log = max(mine, key=lambda path: path.stat().st_mtime, default=None)
+        more = f" (log: {_relative(log)})" if log else ""
+        if (said := refusal(job.marker)).exists() and said.stat().st_mtime >= since:
+            found.append(f"{job.name}: {said.read_text(encoding='utf-8').strip()}{more}")
+        elif log:
+            text = log.read_text(encoding="utf-8", errors="replace")
+            told = re.findall(r"^slurmstepd: error: (.*?)(?: \*+)?$", text, re.MULTILINE)
+            why = told[-1].strip("* ") if told else "it was killed, or its node failed"
+            found.append(f"{job.name}: it ended without saying why: {why}{more}")
+    return found
+
+
+def rule(name: str) -> str:
+    """Return the name of a job as a rule of Snakemake."""
+    return name.replace(" ", "_")
 
 
 def _command(*parts) -> str:
@@ -498,29 +554,69 @@ def lock() -> int:
     return handle
 
 
-def run(names: list[str], given: dict, output: str | Path | None = None, cores: int = 2) -> bool:
+def run(
+    names: list[str],
+    given: dict,
+    output: str | Path | None = None,
+    cores: int = 2,
+    *,
+    executor: str = "",
+    at_once: int = 0,
+    settings: str | Path | None = None,
+) -> bool:
     """Build chapters and the steps they need, with Snakemake; return whether everything succeeded.
 
     What fails says so itself, on standard error, and what does not depend on it is still built.
+
+    Parameters
+    ----------
+    names, given, output
+        See `jobs`.
+    cores : int
+        Of this machine; on a cluster each job has the cores it asks for.
+    executor : str
+        Of Snakemake, such as ``slurm``: each job runs where that puts it. One that fails without saying why (killed,
+        out of memory or time, its node lost) is tried once more, with twice the memory and time.
+    at_once : int
+        With an executor: how many jobs may be submitted at a time.
+    settings : path, optional
+        With an executor: a folder with Snakemake's own settings (a workflow profile: ``config.yaml``).
     """
     try:
         from snakemake.cli import main as snakemake
     except ImportError:
         raise ReefcoreError("Snakemake is not installed", do="pip install 'reefcore[book]'") from None
+    if executor and importlib.util.find_spec(f"snakemake_executor_plugin_{executor.replace('-', '_')}") is None:
+        do = (
+            "pip install 'reefcore[cluster]'"
+            if executor == "slurm"
+            else f"install snakemake-executor-plugin-{executor}"
+        )
+        raise ReefcoreError(f"Snakemake has no executor {executor} here", do=do)
     names, output = [_meant(name) for name in names], Path(output).absolute() if output else None
     given = {name: _meant(value, name == "profile") for name, value in given.items()}
+    settings = Path(settings).absolute() if settings else None
+    if settings and not (settings / "config.yaml").is_file():
+        raise ReefcoreError("this folder holds no settings of Snakemake", settings, "put a config.yaml there")
     handle = lock()  # held by this process from here on, for the Snakefile too
     try:
-        planned = jobs(names, given, output)
+        planned = jobs(names, given, output, apart=bool(executor))
         if all((keys.root() / job.marker).exists() for job in planned):
             return True
         config = {"chapters": names, "given": given, "output": str(output or ""), "lock": handle}
-        arguments = ["--snakefile", str(_snakefile()), "--directory", str(keys.root()), "--cores", str(cores)]
-        arguments += ["--quiet", "all", "--keep-going", "--rerun-incomplete", "--rerun-triggers", "mtime"]
+        arguments = ["--snakefile", str(_snakefile()), "--directory", str(keys.root())]
+        arguments += ["--keep-going", "--rerun-incomplete", "--rerun-triggers", "mtime"]
         arguments += ["--scheduler", "greedy"]  # solving for the best order takes more time than it saves
+        if executor:
+            arguments += ["--executor", executor, "--jobs", str(at_once), "--retries", "1", "--latency-wait", "60"]
+            arguments += ["--quiet", "host", "reason", "rules"]
+            arguments += ["--workflow-profile", str(settings)] if settings else []
+        else:
+            gpus = max(len(resources.gpus()), *(job.resources["gpu"] for job in planned))
+            arguments += ["--cores", str(cores), "--quiet", "all", *(("--resources", f"gpu={gpus}") if gpus else ())]
         stale = sum(not (keys.root() / job.marker).exists() for job in planned)
         try:
-            with warm.server() if stale > FEW else contextlib.nullcontext():
+            with warm.server() if stale > FEW and not executor else contextlib.nullcontext():
                 snakemake([*arguments, "--config", f"reefcore={json.dumps(config)}"])
         except SystemExit as end:
             return not end.code

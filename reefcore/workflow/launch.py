@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shlex
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 from reefcore.profiles import Profile
+from reefcore.workflow import resources
 
 TRAIN = "REEFCORE_TRAIN"  # 1: trainings of full size may be started, 0: they may not; unset: where there is a GPU
 
@@ -28,26 +24,10 @@ srun --cpus-per-task {cpus} torchrun --nnodes {nodes} --nproc-per-node {gpus} \\
   --rdzv-id "$SLURM_JOB_ID" --rdzv-backend c10d --rdzv-endpoint "$head:29500" -m {train}"""
 
 
-@functools.cache
-def gpus() -> tuple[str, ...]:
-    """Name the GPUs of this machine; torch is not imported here, and asked only where something like one is there."""
-    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-        return ()
-    ask = "import torch; [print(torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]"
-    command = [sys.executable, "-c", ask] if Path("/dev/kfd").exists() else []
-    if tool := shutil.which("nvidia-smi"):
-        command = [tool, "--query-gpu=name", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30) if command else None
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    return tuple(filter(None, map(str.strip, done.stdout.splitlines()))) if done and not done.returncode else ()
-
-
 def may_train(profile: Profile) -> bool:
     """Tell whether a build may start the trainings of a profile: those of full size only on a GPU, or where asked."""
     asked = os.environ.get(TRAIN, "")
-    return profile.kind != "full" or (asked != "0" if asked else bool(gpus()))
+    return profile.kind != "full" or (asked != "0" if asked else bool(resources.gpus()))
 
 
 def lines(
