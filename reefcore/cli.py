@@ -280,6 +280,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
     one.add_argument("--output", metavar="FILE", help="the PDF (build/reefnet-companion-VERSION-PROFILE.pdf)")
 
+    from reefcore.workflow import fetching
+
+    fetching.add(commands, command)
     one = command(commands, "job", _job, "do one job of a build, as Snakemake calls it")
     one.add_argument("kind", choices=["step", "chapter"])
     one.add_argument("name")
