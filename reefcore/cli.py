@@ -414,7 +414,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _run(options) -> int:
-    from reefcore.workflow import build
+    from reefcore.workflow import build, full, launch
 
     if options.cores < 1:
         raise ReefcoreError(f"nothing can be run on {options.cores} cores", do="give --cores 1 or more")
@@ -423,11 +423,14 @@ def _run(options) -> int:
         raise ReefcoreError("--executor, --jobs and --workflow-profile are of a cluster and go together", do=do)
     given = dict(options.given) | ({"profile": options.profile} if options.profile else {})
     began = time.perf_counter()
+    if options.train:
+        os.environ[launch.TRAIN] = "1"
     cluster = {"executor": options.executor, "at_once": options.jobs, "settings": options.workflow_profile}
     if not build.run(options.chapters, given, options.output, options.cores, **cluster):
         print("reefcore: the build is not complete; see above, and .snakemake/log for more", file=sys.stderr)
         return 1
-    print(f"Everything is up to date ({time.perf_counter() - began:.1f} s).", file=sys.stderr)
+    told, took = full.told(options.chapters, given), time.perf_counter() - began
+    print("\n".join([*told, f"Everything{' else' * bool(told)} is up to date ({took:.1f} s)."]), file=sys.stderr)
     return 0
 
 

@@ -116,7 +116,9 @@ class Client:
         if not 1 <= at_once <= AT_ONCE:
             raise ReefcoreError(f"{at_once} requests at a time", do=f"give 1 to {AT_ONCE}: the site serves many others")
         if not (LEAST_DELAY <= delay or (here and delay >= 0)):
-            raise ReefcoreError(f"a delay of {delay:g} s between requests is too short", do=f"give {LEAST_DELAY:g} s or more")
+            raise ReefcoreError(
+                f"a delay of {delay:g} s between requests is too short", do=f"give {LEAST_DELAY:g} s or more"
+            )
         self.host, self.delay, self.at_once, self.timeout = host.rstrip("/"), delay, at_once, timeout
         self.tries, self.back_off, self.agent, self.stop = tries, back_off, agent, threading.Event()
         self._lock, self._local, self._next, self._until = threading.Lock(), threading.local(), 0.0, 0.0
@@ -330,7 +332,9 @@ def view(soup, url: str) -> View:
     if not name:
         raise unexpected("it does not say the name of its photo", url, soup)
     whole = soup.find(id="original_image_container") or soup.find(
-        lambda tag: any("original" in word for word in [tag.get("id") or "", *(tag.get("class") or [])]) and tag.find("img")
+        lambda tag: (
+            any("original" in word for word in [tag.get("id") or "", *(tag.get("class") or [])]) and tag.find("img")
+        )
     )
     image = whole.find("img", src=True) if whole else None
     if image is None:

@@ -74,9 +74,13 @@ def source_list(path: str | Path | None = None) -> pd.DataFrame:
     except (OSError, ValueError) as error:
         raise ReefcoreError(f"this list of sources cannot be read ({error})", path, "fetch it again") from None
     names = {re.sub(r"\W", "", str(name)).casefold(): name for name in table}
-    numbers = [found for name in table if (found := table[name].str.extract(r"/source/(\d+)", expand=False)).notna().any()]
+    numbers = [
+        found for name in table if (found := table[name].str.extract(r"/source/(\d+)", expand=False)).notna().any()
+    ]
     if not numbers or "source" not in names:
-        raise ReefcoreError("this list has no column Source, or no addresses of CoralNet sources", path, "fetch it again")
+        raise ReefcoreError(
+            "this list has no column Source, or no addresses of CoralNet sources", path, "fetch it again"
+        )
     valid = table[names["valid"]].str.strip().str.casefold().eq("yes") if "valid" in names else True
     photos = pd.to_numeric(table[names["imagesnumber"]], errors="coerce") if "imagesnumber" in names else pd.NA
     found = pd.DataFrame({"source": table[names["source"]].str.strip(), "number": numbers[0], "photos": photos})
@@ -170,8 +174,12 @@ def numbered(photos: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
     names = pd.Series(sorted(photos["source"].unique()), dtype="str")
     exact = known.drop_duplicates("source", keep=False).set_index("source")
     plain = known.assign(source=known["source"].map(_plain)).drop_duplicates("source", keep=False).set_index("source")
-    rows = [exact.loc[n] if n in exact.index else plain.loc[p] if (p := _plain(n)) in plain.index else None for n in names]
-    columns = {key: pd.array([pd.NA if row is None else row[key] for row in rows], "Int64") for key in ("number", "photos")}
+    rows = [
+        exact.loc[n] if n in exact.index else plain.loc[p] if (p := _plain(n)) in plain.index else None for n in names
+    ]
+    columns = {
+        key: pd.array([pd.NA if row is None else row[key] for row in rows], "Int64") for key in ("number", "photos")
+    }
     return pd.DataFrame({"source": names, **columns})
 
 
@@ -206,7 +214,9 @@ def estimate(photos: pd.DataFrame, sources: pd.DataFrame, manifest: pd.DataFrame
     measured = len(sizes) >= MEASURED
     each = int(sizes.mean()) if measured else ASSUMED
     per_source = left.groupby("source").agg(here=("image", "size"), all=("listed", "first"))
-    pages = np.ceil(per_source["all"].fillna(per_source["here"]).clip(lower=per_source["here"]).astype(float) / PER_PAGE)
+    pages = np.ceil(
+        per_source["all"].fillna(per_source["here"]).clip(lower=per_source["here"]).astype(float) / PER_PAGE
+    )
     requests = int(pages.sum()) + 2 * len(left)
     return {
         "photos": len(table),
@@ -533,7 +543,9 @@ def _source(work: _Crawl, source: str, number: int, due: pd.DataFrame, bar) -> s
                     manifest.set(source, row.image, state, **facts)
                     bar.update()
                     if silences == 3:
-                        raise Failure("busy", f"three photos in a row could not be fetched, the last with: {facts['reason']}")
+                        raise Failure(
+                            "busy", f"three photos in a row could not be fetched, the last with: {facts['reason']}"
+                        )
                     if refusals == REFUSALS:
                         for row, _ in [*running.values(), *waiting]:
                             reason = f"the host refused {REFUSALS} photos of the source in a row"
