@@ -89,6 +89,11 @@ def _parser() -> argparse.ArgumentParser:
     parameters(one)
     one.add_argument("--cores", type=int, default=2, help="processes at a time (2)")
     one.add_argument("--output", metavar="DIR", help="where the executed notebooks go (book/chapters)")
+    one.add_argument("--train", action="store_true", help="start trainings of full size on a machine without a GPU too")
+    one.add_argument("--executor", default="", metavar="NAME", help="of Snakemake, for a cluster: slurm, ... (none)")
+    one.add_argument("--jobs", type=_processes, metavar="N", help="with --executor: jobs submitted at a time")
+    help = "with --executor: a folder whose config.yaml has settings of Snakemake: account, partition, ..."
+    one.add_argument("--workflow-profile", metavar="DIR", help=help)
 
     one = command(commands, "sample", _sample, "make the sample, a miniature ReefNet, in a folder")
     one.add_argument("folder", nargs="?", default="build/sample-only", help="a new or empty folder (build/sample-only)")
@@ -260,6 +265,10 @@ def _parser() -> argparse.ArgumentParser:
     group = commands.add_parser("substrate", help="decide from frames of the seabed where to deploy devices")
     _substrate(group.add_subparsers(required=True, metavar="COMMAND"), command)
 
+    from reefcore.workflow import full
+
+    full.add(commands, command)
+
     group = commands.add_parser("site", help="work with annotations and photos of one's own reef")
     _site(group.add_subparsers(required=True, metavar="COMMAND"), command, parameters)
 
@@ -284,6 +293,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
     one.add_argument("--output", metavar="FILE", help="the PDF (build/reefnet-companion-VERSION-PROFILE.pdf)")
 
+    from reefcore.workflow import fetching
+
+    fetching.add(commands, command)
     one = command(commands, "job", _job, "do one job of a build, as Snakemake calls it")
     one.add_argument("kind", choices=["step", "chapter"])
     one.add_argument("name")
@@ -294,6 +306,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--key", required=True)
     one.add_argument("--marker", type=Path, required=True)
     one.add_argument("--workers", type=int, default=1)
+    one.add_argument("--attempt", type=int, default=1)
+    one.add_argument("--gpus", type=int, default=0)
+    one.add_argument("--claim", action="store_true", help="take the GPUs of this machine from other jobs of the build")
     return parser
 
 
@@ -403,22 +418,49 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _run(options) -> int:
-    from reefcore.workflow import build
+    from reefcore.workflow import build, full, launch
 
     if options.cores < 1:
         raise ReefcoreError(f"nothing can be run on {options.cores} cores", do="give --cores 1 or more")
+    if bool(options.executor) != bool(options.jobs) or (options.workflow_profile and not options.executor):
+        do = "give both, such as --executor slurm --jobs 20" if options.executor else "give --executor, such as slurm"
+        raise ReefcoreError("--executor, --jobs and --workflow-profile are of a cluster and go together", do=do)
     given = dict(options.given) | ({"profile": options.profile} if options.profile else {})
     began = time.perf_counter()
-    if not build.run(options.chapters, given, options.output, options.cores):
+    if options.train:
+        os.environ[launch.TRAIN] = "1"
+    cluster = {"executor": options.executor, "at_once": options.jobs, "settings": options.workflow_profile}
+    if not build.run(options.chapters, given, options.output, options.cores, **cluster):
         print("reefcore: the build is not complete; see above, and .snakemake/log for more", file=sys.stderr)
         return 1
-    print(f"Everything is up to date ({time.perf_counter() - began:.1f} s).", file=sys.stderr)
+    told, took = full.told(options.chapters, given), time.perf_counter() - began
+    print("\n".join([*told, f"Everything{' else' * bool(told)} is up to date ({took:.1f} s)."]), file=sys.stderr)
     return 0
 
 
 def _job(options) -> None:
+    from concurrent.futures import BrokenExecutor
+
+    from reefcore.workflow import build
+
+    said = build.refusal(options.marker)
+    if options.attempt > 1 and said.exists():
+        raise ReefcoreError(said.read_text(encoding="utf-8").strip())
+    said.unlink(missing_ok=True)
+    try:
+        _one_job(options)
+    except Exception as error:
+        killed = isinstance(error, OSError | MemoryError | BrokenExecutor) or build.KERNEL_DIED in str(error)
+        if not killed:  # else another try can succeed
+            said.parent.mkdir(parents=True, exist_ok=True)
+            text = str(error) if isinstance(error, ReefcoreError) else f"{type(error).__name__}: {error}"
+            said.write_text(text, encoding="utf-8")
+        raise
+
+
+def _one_job(options) -> None:
     from reefcore import workflow
-    from reefcore.workflow import build, keys, steps
+    from reefcore.workflow import build, keys, resources, steps
 
     began = time.perf_counter()
     if options.kind == "step":
@@ -431,10 +473,16 @@ def _job(options) -> None:
         raise ReefcoreError(
             "the sources changed while the build was running", options.name, "type the same command again"
         )
+    if options.gpus and steps.rank() is None:
+        given = resources.claim(options.gpus) if options.claim else resources.gpus()[: options.gpus]
+        if len(given) > 1 and options.kind == "step" and options.name in steps.runs(project.profile):
+            resources.spread(len(given), sys.argv[sys.argv.index("job") :])
     if options.kind == "step":
         steps.ensure(project.profile, project.folder, options.name, options.workers)
     else:
         build.ensure(chapter, options.output, options.workers)
+    if steps.rank():
+        return
     marker = keys.root() / options.marker
     marker.parent.mkdir(parents=True, exist_ok=True)
     marker.touch()

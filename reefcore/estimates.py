@@ -37,7 +37,7 @@ NIGHT = 12  # hours
 STATED = {"bytes_per_patch": cutting.STATED["bytes"], "seconds_per_photo": cutting.STATED["seconds"], "slice": 0}
 SITE = {("W", "test")}
 NOT_COUNTED = (
-    "Not counted: few-shot curves, Qwen's rows of Table 5 (a chat server), the substrate survey, the chapters "
+    "Not counted: published weights that are downloaded (some GB), few-shot curves, Qwen's rows of Table 5 (a chat server), the substrate survey, the chapters "
     "themselves (minutes), queues, and trainings that fail."
 )
 
@@ -301,7 +301,9 @@ def items(work: pd.DataFrame, parts: Parts, tables: Iterable[int] = ()) -> pd.Da
         rows.append((row.item, row.title, row.needs, len(names), photos, *alone, *new))
     if not wanted and (names := set(hours.index) - taken):
         title, photos = "Runs of the profile that no table of the paper has", parts.photos(_reads("", names, work))
-        rows.append(("others", title, "the released data and GPUs", len(names), photos, *[*hours.loc[sorted(names)].sum()] * 2))
+        rows.append(
+            ("others", title, "the released data and GPUs", len(names), photos, *[*hours.loc[sorted(names)].sum()] * 2)
+        )
     columns = ["item", "title", "needs", "runs", "photos", "gpu_hours", "hours", "new_gpu_hours", "new_hours"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -345,7 +347,7 @@ def subsets(
     of = {item: of_item(item, work) for item in wanted.index}
     reads = {item: _reads(item, names, work) for item, names in of.items()}
     costs, rows = work.set_index("job"), []
-    for name, chosen, held, also in _listed(work):
+    for name, chosen, held, also in _listed(work, of if tables else {}, reads):
         some, photos = costs.loc[sorted(chosen)], parts.photos(held)
         at_site = bool(held & SITE)
         hub = ANNOTATIONS + AL_WAJH * at_site
@@ -372,14 +374,16 @@ def subsets(
                 gives.append(item)
             elif number := len(of[item] & chosen):
                 in_part.append(f"{item} ({number} of {len(of[item])} runs)")
+        if tables and not (gives or in_part):
+            continue
         numbers = photos, hub + photos * photo_bytes, download, disk, cores, gpu, hours
         rows.append((name, *numbers, disk <= on.disk, hours <= NIGHT, ", ".join(gives), ", ".join(in_part), also))
     names = "photos download_bytes download_hours disk_bytes core_hours gpu_hours hours fits night gives in_part also"
     return pd.DataFrame(rows, columns=["subset", *names.split()])
 
 
-def _listed(work: pd.DataFrame) -> list[tuple[str, set, set, str]]:
-    """List the subsets: name, jobs, parts whose photos they need, and what else they allow."""
+def _listed(work: pd.DataFrame, of: dict, reads_of: dict) -> list[tuple[str, set, set, str]]:
+    """List the subsets: name, jobs, parts whose photos they need, and what else they allow; `of` are the only tables."""
 
     def reads(chosen: set) -> set:
         return {part for found in work.loc[work["job"].isin(chosen), "parts"] for part in found}
@@ -402,6 +406,8 @@ def _listed(work: pd.DataFrame) -> list[tuple[str, set, set, str]]:
     some |= {name: tables[name] for name in ("Table 7", "Table 6", "Table 4")}
     some["Tables 3 and 8 to 11"] = set().union(*(tables[f"Table {n}"] for n in (3, 8, 9, 10, 11)))
     found += [(name, chosen, reads(chosen), "") for name, chosen in some.items() if chosen]
+    if of:
+        return [*found, (" and ".join(of), set().union(*of.values()), set().union(*reads_of.values()), "")]
     return [*found, ("everything", set(work["job"]), set(PRINTED), "")]
 
 
