@@ -6,6 +6,8 @@ the release, by the paper) or assumed. Work that several tables share is counted
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,8 +39,9 @@ NIGHT = 12  # hours
 STATED = {"bytes_per_patch": cutting.STATED["bytes"], "seconds_per_photo": cutting.STATED["seconds"], "slice": 0}
 SITE = {("W", "test")}
 NOT_COUNTED = (
-    "Not counted: published weights that are downloaded (some GB), few-shot curves, Qwen's rows of Table 5 (a chat server), the substrate survey, the chapters "
-    "themselves (minutes), queues, and trainings that fail."
+    "Not counted: published weights that are downloaded (some GB), few-shot curves, Qwen's rows of Table 5 (a chat "
+    "server), the substrate survey, the chapters themselves (minutes), queues, and trainings that fail. Nobody looks "
+    "here whether a batch fits into the memory of a GPU."
 )
 
 
@@ -190,6 +193,11 @@ def of_set(train_set: str) -> list[tuple[str, str]]:
     return [(train_set, "train"), (train_set, "val"), *((test, "test") for test in TESTS[train_set])]
 
 
+@functools.lru_cache(maxsize=128)
+def _recipe(name: str, changes: str) -> recipes.Recipe:
+    return recipes.load(name, "full", json.loads(changes))
+
+
 def jobs(
     runs: pd.DataFrame,
     models: pd.DataFrame,
@@ -224,7 +232,7 @@ def jobs(
     seen = pd.DataFrame() if measured is None or measured.empty else measured[measured["device"] == "cuda"]
     count, rows = models.set_index("recipe"), []
     for run in runs.itertuples():
-        recipe = None if run.kind == "asked" else recipes.load(run.recipe, "full", changes)
+        recipe = None if run.kind == "asked" else _recipe(run.recipe, json.dumps(changes or {}))
         trained = parts.points([(run.train_set, "train")]) if run.train_set else parts.free() if recipe else 0
         checked = parts.points([(run.train_set, "val")]) if run.train_set else 0
         reads = of_set(run.train_set) if run.train_set else list(ASKED) if recipe is None else []
@@ -383,7 +391,7 @@ def subsets(
 
 
 def _listed(work: pd.DataFrame, of: dict, reads_of: dict) -> list[tuple[str, set, set, str]]:
-    """List the subsets: name, jobs, parts whose photos they need, and what else they allow; `of` are the only tables."""
+    """List the subsets: name, jobs, parts whose photos they need, what else they allow; `of` are the only tables."""
 
     def reads(chosen: set) -> set:
         return {part for found in work.loc[work["job"].isin(chosen), "parts"] for part in found}

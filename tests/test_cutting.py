@@ -118,5 +118,5 @@ def test_progress_counts_photos_of_what_is_being_written(survey, tmp_path):
 def test_parts_keep_their_warnings_to_themselves(survey, tmp_path, caplog):
     points = survey[0].assign(row=lambda t: t["row"] + 10_000 * (t["source"] == "C"))
     with caplog.at_level(logging.WARNING):
-        ids, skipped = cutting.write(points, survey[1], 64, tmp_path / "shards", 2)
+        ids, _ = cutting.write(points, survey[1], 64, tmp_path / "shards", 2)
     assert len(ids) == 48 and [r.message[:31] for r in caplog.records] == ["32 of 80 points have no patch; "]

@@ -64,6 +64,9 @@ def estimate(profile: Profile, machine, tables: tuple[int, ...] = (), measured: 
     took = [read_parquet(file) for file in sorted((folder / "runs").glob("*.parquet"))] if measured else []
     found = pd.concat(took, ignore_index=True) if took else None
     jobs = estimates.jobs(work, cost.table(names), parts, machine, found, profile.recipe_changes)
+    if tables:
+        wanted = set().union(*(estimates.of_item(f"Table {number}", jobs) for number in tables))
+        jobs = jobs[jobs["job"].isin(wanted)]
     patch = _slice(profile, folder, each)
     return {
         "machine": machine,
