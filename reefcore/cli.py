@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 something is not as it should be, 2 refused with one sente
 from __future__ import annotations
 
 import argparse
+import difflib
 import itertools
 import json
 import logging
@@ -638,7 +639,8 @@ def _prepare_patches(project, options) -> None:
     steps.ensure(project.profile, project.folder, "splits", options.workers)
     points, shards = steps.cut_points(project.folder), project.folder / "shards"
     if unknown := sorted(set(options.source or ()) - (known := set(points["source"]))):
-        raise ReefcoreError(f"no scheme uses a point of the source {unknown[0]!r}", do=f"choose from {sorted(known)}")
+        near = difflib.get_close_matches(unknown[0], known, 3, 0.3) or sorted(known)[:3]
+        raise ReefcoreError(f"no scheme uses a point of the source {unknown[0]!r}", do=f"give such as {', '.join(near)}")
     points = points[points["source"].isin(options.source or known)]
     where = points, project.folder / "photos", project.profile.crop, shards, options.workers
     found = cutting.plan(*where, each=options.slice or 2)

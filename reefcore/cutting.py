@@ -134,7 +134,7 @@ def forecast(counts: pd.DataFrame, sliced: pd.DataFrame, size: int, workers: int
         ``points_done``, ``bytes_per_patch``, ``seconds_per_photo``, ``bytes`` (of the patches of the photos that are
         there), ``bytes_all``, ``bytes_left`` (of those there, without what the shards hold already), ``bytes_free``,
         ``core_seconds_left``, ``seconds_left`` (on that many processes), ``seconds_all``, ``fits``, ``how`` (measured
-        or stated), ``slice`` (photos of it), ``missing`` (sources without a photo -> their photos).
+        or stated), ``slice`` (photos of it), ``here`` and ``missing`` (sources with and without a photo -> photos).
     """
     each = counts.merge(sliced, on="source", how="left", suffixes=("", "_sliced"))
     total = sliced[["photos", "points", "bytes", "seconds"]].sum()
@@ -168,13 +168,14 @@ def forecast(counts: pd.DataFrame, sliced: pd.DataFrame, size: int, workers: int
         "fits": bool(room <= free),
         "how": "measured" if len(sliced) else "stated",
         "slice": int(total["photos"]),
+        "here": {row.source: int(row.there) for row in counts.itertuples() if row.there},
         "missing": {row.source: int(row.photos) for row in counts.itertuples() if not row.there},
     }
 
 
 def said(found: dict) -> list[str]:
     """Put a `forecast` into sentences."""
-    gigabytes = {name: f"{found[name] / 1e9:,.1f} GB" for name in ("bytes", "bytes_all", "bytes_left", "bytes_free")}
+    size = {name: _size(found[name]) for name in ("bytes", "bytes_all", "bytes_left", "bytes_free")}
     basis = (
         f"measured on {found['slice']:,} photos: " if found["slice"] else "as stated for photos of 12 megapixels: "
     ) + f"{found['bytes_per_patch'] / 1e3:,.0f} kB a patch, {found['seconds_per_photo'] * 1e3:,.0f} ms a photo and core"
@@ -182,10 +183,10 @@ def said(found: dict) -> list[str]:
         f"{found['points']:,} points on {found['photos']:,} photos of {found['sources']} sources; "
         f"{found['photos_there']:,} photos of {found['sources_there']} sources are there, "
         f"{found['points_there']:,} points on them, of which {found['points_done']:,} are cut already.",
-        f"Disk: {gigabytes['bytes']} for the photos that are there, {gigabytes['bytes_left']} of it still to be "
-        f"written ({gigabytes['bytes_all']} with all photos); {gigabytes['bytes_free']} are free.",
-        f"Time: about {found['seconds_left'] / 3600:,.1f} h with {found['workers']} processes "
-        f"({found['seconds_all'] / 3600:,.1f} h for all photos from the start); {basis}.",
+        f"Disk: {size['bytes']} for the photos that are there, {size['bytes_left']} of it still to be "
+        f"written ({size['bytes_all']} with all photos); {size['bytes_free']} are free.",
+        f"Time: about {_time(found['seconds_left'])} with {found['workers']} processes "
+        f"({_time(found['seconds_all'])} for all photos from the start); {basis}.",
     ]
     if missing := found["missing"]:
         lines.append(
@@ -193,6 +194,14 @@ def said(found: dict) -> list[str]:
             f"{next(iter(missing))}); they are left out now and made by the same command once their photos are there."
         )
     return lines
+
+
+def _size(number: float) -> str:
+    return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:,.1f} MB"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 3600:,.1f} h" if seconds >= 3600 else f"{seconds / 60:,.1f} min"
 
 
 def plan(points: pd.DataFrame, photos: str | Path, size: int, folder: str | Path, workers: int, each: int = 2) -> dict:
@@ -213,7 +222,7 @@ def check(found: dict, folder: str | Path, anyway: bool = False) -> None:
         Where less is free than is to be written, unless `anyway`.
     """
     if not (found["fits"] or anyway):
-        what = f"the patches take {found['bytes_left'] / 1e9:,.1f} GB more, and {found['bytes_free'] / 1e9:,.1f} GB are"
+        what = f"the patches take {_size(found['bytes_left'])} more, and {_size(found['bytes_free'])} are"
         do = "make room, fetch photos of fewer sources, cut single ones by --source, or start all the same by --anyway"
         raise ReefcoreError(f"{what} free on the disk", folder, do)
 

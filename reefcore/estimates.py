@@ -327,8 +327,7 @@ def subsets(
     work: pd.DataFrame,
     parts: Parts,
     on: Machine,
-    photo_bytes: float,
-    photo_seconds: float,
+    photo: dict,
     patch: dict | None = None,
     tables: Iterable[int] = (),
 ) -> pd.DataFrame:
@@ -337,8 +336,8 @@ def subsets(
     Parameters
     ----------
     work, parts, on, tables : see `items`
-    photo_bytes, photo_seconds : float
-        Of a photo of CoralNet: its size, and the time it takes at the polite rate.
+    photo : dict
+        Of a photo of CoralNet: ``bytes``, and ``seconds`` that it takes at the polite rate.
     patch : dict, optional
         ``bytes_per_patch`` and ``seconds_per_photo`` of `reefcore.cutting.forecast`; `reefcore.cutting.STATED` where
         there is none.
@@ -364,15 +363,15 @@ def subsets(
             n = parts.points(SITE) * int((work["kind"] == "asked").sum())
             gpu = cost.gpu_hours(LARGEST_ASKED, n / cost.PASSES, 1, on.peak, on.utilisation)
             hours = max(gpu / on.gpus, n * READ / 3600 / on.readers)
-        download = (hub / on.bandwidth + photos * max(photo_seconds, photo_bytes / on.bandwidth)) / 3600
+        download = (hub / on.bandwidth + photos * max(photo["seconds"], photo["bytes"] / on.bandwidth)) / 3600
         shards = parts.points(held) * patch["bytes_per_patch"]
         weights = 4 * (some["parameters"].sum() + 4 * some["parameters"].max()) if len(some) else 0
         cores = photos * (patch["seconds_per_photo"] + COVARIATES) / 3600
-        disk = hub + AL_WAJH * at_site + photos * photo_bytes + shards + weights  # a zip file, and what it holds
+        disk = hub + AL_WAJH * at_site + photos * photo["bytes"] + shards + weights  # a zip file, and what it holds
         hours += download + cores / on.cores
         if held == SITE:
             also += f"; the rest of a night of {NIGHT} hours fetches about "
-            also += f"{max(0, round((NIGHT - hours) * 3600 / photo_seconds, -2)):,.0f} photos of CoralNet"
+            also += f"{max(0, round((NIGHT - hours) * 3600 / photo['seconds'], -2)):,.0f} photos of CoralNet"
         gives, in_part = [], []
         for item, needs in wanted.items():
             whole = of[item] <= chosen and reads[item] <= held
@@ -384,7 +383,7 @@ def subsets(
                 in_part.append(f"{item} ({number} of {len(of[item])} runs)")
         if tables and not (gives or in_part):
             continue
-        numbers = photos, hub + photos * photo_bytes, download, disk, cores, gpu, hours
+        numbers = photos, hub + photos * photo["bytes"], download, disk, cores, gpu, hours
         rows.append((name, *numbers, disk <= on.disk, hours <= NIGHT, ", ".join(gives), ", ".join(in_part), also))
     names = "photos download_bytes download_hours disk_bytes core_hours gpu_hours hours fits night gives in_part also"
     return pd.DataFrame(rows, columns=["subset", *names.split()])
@@ -419,16 +418,10 @@ def _listed(work: pd.DataFrame, of: dict, reads_of: dict) -> list[tuple[str, set
     return [*found, ("everything", set(work["job"]), set(PRINTED), "")]
 
 
-def basis(
-    parts: Parts, on: Machine, photo_bytes: float, photo_seconds: float, said: dict, patch: dict | None = None
-) -> pd.DataFrame:
+def basis(parts: Parts, on: Machine, photo: dict, patch: dict | None = None) -> pd.DataFrame:
     """List the figures that everything else is computed from: ``what``, ``value``, ``how`` it is known.
 
-    Parameters
-    ----------
-    parts, on, photo_bytes, photo_seconds, patch : see `subsets`
-    said : dict
-        How ``photo_bytes`` and ``photo_seconds`` are known.
+    Parameters are those of `subsets`; ``how`` of `photo` says how its bytes and seconds are known.
     """
     patch = patch or STATED
     how = f"measured on {patch['slice']} photos" if patch["slice"] else "stated: reefcore.cutting.STATED"
@@ -446,8 +439,8 @@ def basis(
         ("measuring a photo, on one core", f"{COVARIATES * 1e3:g} ms", "stated: reefcore.covariates, 12 megapixels"),
         ("released annotations", f"{ANNOTATIONS / 1e9:g} GB", "stated: the listing of the release"),
         ("photos of Al-Wajh, zipped", f"{AL_WAJH / 1e9:g} GB", "stated: the listing of the release"),
-        ("a photo of CoralNet", f"{photo_bytes / 1e6:,.2f} MB", said["photo_bytes"]),
-        ("fetching it", f"{photo_seconds:.3g} s", said["photo_seconds"]),
+        ("a photo of CoralNet", f"{photo['bytes'] / 1e6:,.2f} MB", photo["how"]["bytes"]),
+        ("fetching it", f"{photo['seconds']:.3g} s", photo["how"]["seconds"]),
         ("bandwidth", f"{on.bandwidth / 1e6:,.0f} MB/s", "given"),
     ]
     return pd.DataFrame(rows, columns=["what", "value", "how"])

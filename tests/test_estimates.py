@@ -10,6 +10,8 @@ from reefcore import cost, estimates, profiles, published, recipes
 from reefcore.errors import ReefcoreError
 from reefcore.workflow import estimating
 
+PHOTO = {"bytes": 3e6, "seconds": 2.0}
+
 
 @pytest.fixture(scope="module")
 def runs():
@@ -70,7 +72,7 @@ def test_more_of_a_machine_is_never_slower(runs, models):
 
 def test_subsets_give_what_their_runs_and_photos_allow(work):
     parts, on = estimates.Parts(), estimates.machine("h100", disk=5e11)
-    table = estimates.subsets(work, parts, on, 3e6, 2.0).set_index("subset")
+    table = estimates.subsets(work, parts, on, PHOTO).set_index("subset")
     gives = table["gives"].str.split(", ").map(set)
     first, alone, tests = gives.iloc[0], gives["the annotations alone"], gives["the test photos, nothing trained"]
     assert table.index[0].startswith("smallest useful") and table.iloc[0]["night"] and table.iloc[0]["photos"] == 0
@@ -90,7 +92,7 @@ def test_subsets_give_what_their_runs_and_photos_allow(work):
     )
     assert every["gpu_hours"] == pytest.approx(work["gpu_hours"].sum()) and not every["fits"] and table.iloc[0]["fits"]
     assert every["download_hours"] == pytest.approx((every["photos"] * 2 + 4.16e9 / 1e8) / 3600)  # polite, not fast
-    some = estimates.subsets(work, parts, on, 3e6, 2.0, tables=[7])["subset"].tolist()
+    some = estimates.subsets(work, parts, on, PHOTO, tables=[7])["subset"].tolist()
     assert some[-1] == "Table 7" and "the annotations alone" not in some
 
 

@@ -57,9 +57,7 @@ def estimate(profile: Profile, machine, tables: tuple[int, ...] = (), measured: 
         folder = profile.folder(keys.root())
     except ReefcoreError:  # nobody has a data folder yet: all is as published
         folder = Path("nowhere")
-    work, parts, said = runs(profile), _parts(folder), {}
-    photo_bytes, said["photo_bytes"] = _photo_bytes(folder)
-    photo_seconds, said["photo_seconds"] = _polite()
+    work, parts, each_photo = runs(profile), _parts(folder), photo(folder)
     names = sorted(set(work.loc[work["kind"] != "asked", "recipe"]))
     took = [read_parquet(file) for file in sorted((folder / "runs").glob("*.parquet"))] if measured else []
     found = pd.concat(took, ignore_index=True) if took else None
@@ -71,9 +69,9 @@ def estimate(profile: Profile, machine, tables: tuple[int, ...] = (), measured: 
     return {
         "machine": machine,
         "items": estimates.items(jobs, parts, tables),
-        "subsets": estimates.subsets(jobs, parts, machine, photo_bytes, photo_seconds, patch, tables),
+        "subsets": estimates.subsets(jobs, parts, machine, each_photo, patch, tables),
         "jobs": jobs,
-        "basis": estimates.basis(parts, machine, photo_bytes, photo_seconds, said, patch),
+        "basis": estimates.basis(parts, machine, each_photo, patch),
     }
 
 
@@ -86,24 +84,25 @@ def _parts(folder: Path):
     return estimates.Parts(read_parquet(folder / "splits.parquet"), points)
 
 
-def _photo_bytes(folder: Path) -> tuple[float, str]:
-    """Give the bytes of a photo, and how they are known: by those that were fetched, or as `fetch images` assumes."""
-    from reefcore.fetch import photos
+def photo(folder: Path | None = None) -> dict:
+    """Say what a photo of CoralNet takes: ``bytes`` and ``seconds`` (at the polite rate), and ``how`` each is known.
+
+    Bytes are the mean of those that were fetched into a data folder, or what `reefcore fetch images` assumes.
+    """
+    from reefcore.fetch import coralnet, photos
     from reefcore.fetch.manifest import Manifest
 
-    if (file := folder / "photos.sqlite").exists():
+    found = {"bytes": float(photos.ASSUMED), "seconds": (2 + 1 / coralnet.PER_PAGE) * coralnet.DELAY}
+    how = {
+        "bytes": "assumed: as reefcore fetch images does before some are there",
+        "seconds": f"computed: two requests and a part of a page, {coralnet.DELAY:g} s between two requests",
+    }
+    if folder and (file := folder / "photos.sqlite").exists():
         with Manifest(file) as manifest:
             there = manifest.table().query("state == 'there'")["bytes"].dropna()
         if len(there) >= photos.MEASURED:
-            return float(there.mean()), f"measured: the mean of {len(there):,} that are there"
-    return float(photos.ASSUMED), "assumed: 12 megapixels, as reefcore fetch images does before some are there"
-
-
-def _polite() -> tuple[float, str]:
-    from reefcore.fetch import coralnet
-
-    seconds = (2 + 1 / coralnet.PER_PAGE) * coralnet.DELAY
-    return seconds, f"computed: two requests and a part of a page, {coralnet.DELAY:g} s between two requests"
+            found["bytes"], how["bytes"] = float(there.mean()), f"measured: the mean of {len(there):,} that are there"
+    return found | {"how": how}
 
 
 def _slice(profile: Profile, folder: Path, each: int) -> dict | None:
@@ -169,13 +168,13 @@ def text(found: dict) -> str:
     lines += ["", "What each gives:"]
     for row in subsets.itertuples():
         more = "".join(f"; {start}{words}" for start, words in (("in part ", row.in_part), ("and ", row.also)) if words)
-        lines.append(f"- {row.subset}: {_short(row.gives)}{more}.")
+        lines.append(f"- {row.subset}: {short(row.gives)}{more}.")
     lines += columns({name: found["basis"][name] for name in ("what", "value", "how")})
     return "\n".join([*lines, "", NOT_COUNTED])
 
 
-def _short(gives: str) -> str:
-    """Write 'Table 1, Table 2, Figure 1' as 'Tables 1, 2; Figures 1'."""
+def short(gives: str) -> str:
+    """Write 'Table 1, Table 2, Figure 1' shorter: 'Tables 1, 2; Figures 1'."""
     names = gives.split(", ") if gives else []
     kinds = {k: [n.removeprefix(f"{k} ") for n in names if n.startswith(k)] for k in ("Table", "Figure")}
     return "; ".join(f"{kind}s {', '.join(some)}" for kind, some in kinds.items() if some) or "none in full"
