@@ -62,5 +62,5 @@ def rows() -> Iterator[Row]:
 
         one_s, two_s = alternately(lambda: sources(1), lambda: sources(2), rounds=3)
     yield Row("10 patches to a tar file, 12 MP", "PIL decode per point, PIL save", plain_s, "shards.write", library_s)
-    job = f"{photos} photos of 12 MP with 5 patches each, {SOURCES} sources"
+    job = f"{photos} photos of 12 MP, 5 patches of each"
     yield Row(job, "one process", one_s, "cutting.write, two processes", two_s)
