@@ -23,9 +23,10 @@ parallel tables images published croissant
 annotations
 taxonomy worms
 curation review benthos
-bulk attribution released
+bulk attribution
 splits
-geography
+geography workbooks
+released
 covariates patches shards
 selection
 sample
@@ -71,7 +72,7 @@ TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissan
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
 TABLES_ONLY += ["site", "spreadsheets", "released", "fetch", "fetch.hub", "fetch.archive"]
-TABLES_ONLY += ["fetch.places", "fetch.models"]
+TABLES_ONLY += ["fetch.places", "fetch.models", "workbooks"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
 TABLES_ONLY += ["benthos", "cover", "diversity", "effort"]
 TABLES_ONLY += ["overview", "explorer"]
