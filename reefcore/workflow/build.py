@@ -460,15 +460,14 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None, apart:
     return [dataclasses.replace(job, priority=len(waiting[job.marker])) for job in plan.values()]
 
 
-def keep(planned: list[Job], written: bool = True) -> list[dict]:
+def keep(planned: list[Job]) -> list[dict]:
     """Describe a plan in plain values, and write it down for jobs on a cluster, which must not plan again."""
     plan = [
         dataclasses.asdict(job)
         | {"marker": str(job.marker), "needs": [str(need) for need in job.needs], "rule": rule(job.name)}
         for job in planned
     ]
-    if written:
-        write_json(plan, keys.root() / PLAN)
+    write_json(plan, keys.root() / PLAN)
     return plan
 
 
