@@ -24,7 +24,7 @@ say() { printf '%6d s  %s\n' "$SECONDS" "$*"; }
 end_of() { # ends a daemon by the number in its file, and waits for it
   local process; process=$(cat "$work/$1.pid" 2>/dev/null) || return 0
   kill "$process" 2>/dev/null || return 0
-  for _ in $(seq 100); do kill -0 "$process" 2>/dev/null || return 0; sleep 0.1; done
+  for _ in $(seq 100); do readlink "/proc/$process/exe" >/dev/null || return 0; sleep 0.1; done
   kill -9 "$process" 2>/dev/null || true
 }
 finish() {

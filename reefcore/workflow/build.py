@@ -582,11 +582,7 @@ def run(
     except ImportError:
         raise ReefcoreError("Snakemake is not installed", do="pip install 'reefcore[book]'") from None
     if executor and importlib.util.find_spec(f"snakemake_executor_plugin_{executor.replace('-', '_')}") is None:
-        do = (
-            "pip install 'reefcore[cluster]'"
-            if executor == "slurm"
-            else f"install snakemake-executor-plugin-{executor}"
-        )
+        do = f"pip install snakemake-executor-plugin-{executor}; that of slurm is in reefcore[cluster]"
         raise ReefcoreError(f"Snakemake has no executor {executor} here", do=do)
     names, output = [_meant(name) for name in names], Path(output).absolute() if output else None
     given = {name: _meant(value, name == "profile") for name, value in given.items()}
