@@ -6,10 +6,10 @@ site; the site itself was never reached from here:
 - ``/source/<id>/browse/images/`` shows 20 photos a page, by name, each a link to ``/image/<number>/view/`` around a
   thumbnail whose ``alt`` is the photo's name (``title`` in older pages: the name, `` - `` and a status), then
   "Showing 1-20 of 640", "Page 1 of 32" and a link to the next page.
-- ``/image/<number>/view/`` has the title "NAME | CoralNet", "Name: NAME", "Full resolution: W x H pixels", and the photo
-  in ``#original_image_container``, whose address is of another host, is signed, and expires after some time.
-- A private source answers with a page, status 200, that says "you don't have permission to view this page", or with the
-  form to sign in. No account is used here, so private sources stay private.
+- ``/image/<number>/view/`` has the title "NAME | CoralNet", "Name: NAME", "Full resolution: W x H pixels", and the
+  photo in ``#original_image_container``, whose address is of another host, is signed, and expires after some time.
+- A private source answers with a page, status 200, that says "you don't have permission to view this page", or with
+  the form to sign in. No account is used here, so private sources stay private.
 
 A page that is otherwise is refused (`Failure` of kind ``unexpected``, with the page): nothing on it is guessed.
 """
@@ -40,7 +40,7 @@ TERMS = f"""Photos of CoralNet's public sources: before they are fetched
 
 
 class Failure(ReefcoreError):
-    """What a request came to. `kind`: gone, denied, unexpected (has `body`), unreachable, busy, stopped."""
+    """What a request came to; `kind` is gone, denied, private, unexpected unreachable, busy, stopped."""
 
     def __init__(self, kind: str, what: str, where: str | None = None, do: str | None = None, body: bytes = b""):
         super().__init__(what, where, do)
@@ -49,10 +49,10 @@ class Failure(ReefcoreError):
 
 @dataclass(frozen=True)
 class Listing:
-    """A page of a source: number and name of its photos, how many the source has (None: unsaid), the next page."""
+    """A page of a source: number and name of its photos in their order, how many the source has, the next page."""
 
     photos: list[tuple[int, str]]
-    total: int | None
+    total: int | None  # None where the page does not say
     following: str
 
 
@@ -78,7 +78,7 @@ def agent(contact: str) -> str:
             f"the site is told who asks, and {contact!r} is no address" if contact else "the site is told who asks",
             do="give a mail or web address of yours by --contact or the environment variable REEFCORE_CONTACT",
         )
-    return f"ReefNet-Companion reefcore/{__version__} (+{contact})"
+    return f"reefcore/{__version__} (the ReefNet Companion; +{contact})"
 
 
 class Client:
@@ -108,15 +108,17 @@ class Client:
         host: str = HOST,
         delay: float = DELAY,
         at_once: int = AT_ONCE,
-        timeout: tuple[float, float] = (15, 60),
+        timeout: tuple[float, float] = (15, 30),
         tries: int = 5,
         back_off: float = 4.0,
     ):
         here = urlsplit(host).hostname in ("127.0.0.1", "localhost")
         if not 1 <= at_once <= AT_ONCE:
             raise ReefcoreError(f"{at_once} requests at a time", do=f"give 1 to {AT_ONCE}: the site serves many others")
-        if not (LEAST_DELAY <= delay or (here and delay >= 0)):
-            raise ReefcoreError(f"a delay of {delay:g} s between requests is too short", do=f"give {LEAST_DELAY:g} s or more")
+        if not (delay >= LEAST_DELAY or (here and delay >= 0)):
+            raise ReefcoreError(
+                f"a delay of {delay:g} s between requests is too short", do=f"give {LEAST_DELAY:g} s or more"
+            )
         self.host, self.delay, self.at_once, self.timeout = host.rstrip("/"), delay, at_once, timeout
         self.tries, self.back_off, self.agent, self.stop = tries, back_off, agent, threading.Event()
         self._lock, self._local, self._next, self._until = threading.Lock(), threading.local(), 0.0, 0.0
@@ -156,7 +158,7 @@ class Client:
         try:
             body, _ = self.get(f"{self.host}/robots.txt")
         except Failure as failure:
-            if failure.kind != "gone":  # without rules nothing is forbidden
+            if failure.kind not in ("gone", "denied"):  # without rules nothing is forbidden (RFC 9309)
                 raise
             return
         if b"<html" in body[:1000].lower():
@@ -240,15 +242,15 @@ class Client:
         body, last = self.get(url)
         soup = BeautifulSoup(body, "html.parser")
         if "/accounts/login" in last or soup.find("input", type="password"):
-            raise Failure("denied", "this page asks to sign in, so it is not public", url)
+            raise Failure("private", "this page asks to sign in, so it is not public", url)
         if "have permission to view this page" in _text(soup):
-            raise Failure("denied", "this page says that it is not public", url)
+            raise Failure("private", "this page says that it is not public", url)
         if urlsplit(last).netloc != urlsplit(url).netloc or soup.find() is None:
             raise unexpected(f"no page of the site came, but one of {_bare(last)}", url, soup)
         return soup
 
 
-def unexpected(what: str, url: str, soup) -> Failure:
+def unexpected(what: str, url: str, soup="") -> Failure:
     """Say that a page is not as this program expects."""
     return Failure("unexpected", f"this page is not as expected: {what}", url, body=str(soup).encode())
 
@@ -306,11 +308,11 @@ def listing(soup, url: str) -> Listing:
             break
     at = re.search(r"Page (\d+) of (\d+)", text)
     more = at and int(at[1]) < int(at[2])
-    if more and not following or (shown and last < total and not following):
+    if (more and not following) or (shown and last < total and not following):
         raise unexpected("it is not the last page and has no link to the next", url, soup)
     if following and (following == url or urlsplit(following).path != urlsplit(url).path):
         raise unexpected("the link to the next page leads elsewhere", url, soup)
-    return Listing(sorted(photos.items()), total, following)
+    return Listing(list(photos.items()), total, following)
 
 
 def view(soup, url: str) -> View:
@@ -330,7 +332,9 @@ def view(soup, url: str) -> View:
     if not name:
         raise unexpected("it does not say the name of its photo", url, soup)
     whole = soup.find(id="original_image_container") or soup.find(
-        lambda tag: any("original" in word for word in [tag.get("id") or "", *(tag.get("class") or [])]) and tag.find("img")
+        lambda tag: (
+            any("original" in word for word in [tag.get("id") or "", *(tag.get("class") or [])]) and tag.find("img")
+        )
     )
     image = whole.find("img", src=True) if whole else None
     if image is None:

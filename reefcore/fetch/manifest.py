@@ -1,7 +1,7 @@
 """The manifest of photos: one row per photo that was ever wanted, in a SQLite file that survives being killed.
 
-``photos.sqlite`` lies beside ``photos/``. Each photo has a state: ``wanted`` (not tried yet), ``there`` (verified and in
-``photos/``), ``missing`` (its host does not have it, or not under this name), ``quarantined`` (what came is no whole
+``photos.sqlite`` lies beside ``photos/``. Each photo has a state: ``wanted`` (not tried yet), ``there`` (verified and
+in ``photos/``), ``missing`` (its host does not have it, or not under this name), ``quarantined`` (what came is no whole
 photo of the expected size and lies in ``quarantine/``), ``failed`` (it could not be fetched this time; the next run
 tries again). What a source's pages listed is kept too, so that a crawl of days does not read them twice.
 """
