@@ -5,9 +5,8 @@ import io
 import itertools
 
 import numpy as np
+from doubles import Reply, Server
 from PIL import Image
-
-from doubles import Reply, Server, redirect
 
 
 def jpeg(seed: int, width: int = 64, height: int = 48, form: str = "JPEG", **options) -> bytes:
@@ -17,7 +16,7 @@ def jpeg(seed: int, width: int = 64, height: int = 48, form: str = "JPEG", **opt
 
 
 class CoralNet(Server):
-    """``sources``: number -> list of (photo's number, name); `photos`: number -> bytes; both may change while it runs."""
+    """`sources`: number -> list of (photo's number, name); `photos`: number -> bytes; both may change while it runs."""
 
     PAGE = 3
 
@@ -54,7 +53,9 @@ class CoralNet(Server):
         )
         first = (at - 1) * self.PAGE + 1
         previous = f'<a href="?page={at - 1}" class="prev-next-page" title="Previous page"> &lt; </a>' if at > 1 else ""
-        following = f'<a href="?page={at + 1}" class="prev-next-page" title="Next page"> &gt; </a>' if at < pages else ""
+        following = (
+            f'<a href="?page={at + 1}" class="prev-next-page" title="Next page"> &gt; </a>' if at < pages else ""
+        )
         return self.page(
             "A source - Browse Images | CoralNet",
             f"{thumbnails}<div>Showing {first}-{first + len(here) - 1}\n of {len(photos)}</div>"
@@ -83,6 +84,3 @@ class CoralNet(Server):
         if signature in self.expired:
             return Reply("<Error><Code>AccessDenied</Code></Error>", 403)
         return Reply(self.photos[number], headers={"Content-Type": "image/jpeg", "ETag": f'"{number}"'})
-
-
-__all__ = ["CoralNet", "jpeg", "redirect"]

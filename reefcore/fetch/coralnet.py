@@ -181,22 +181,24 @@ class Client:
         """
         import requests
 
-        data, tag, trouble, kind = bytearray(), "", "", "unreachable"
+        data, tag, trouble, kind = bytearray(), "", "", ""
         for attempt in range(self.tries):
             if attempt:
                 self._pause(self.back_off * 2 ** (attempt - 1))
             self._turn()
-            part = {"Range": f"bytes={len(data)}-", "If-Range": tag} if data and tag else {}
+            answered, part, kind = False, {}, "unreachable"
+            if data and tag:
+                part = {"Range": f"bytes={len(data)}-", "If-Range": tag}
             try:
                 with self._session().get(url, headers=part, timeout=self.timeout, stream=True) as reply:
-                    code = reply.status_code
+                    code, answered = reply.status_code, True
                     if code in (429, 503):
                         kind, trouble = "busy", f"the host asks for fewer requests ({code})"
                         if (asked := _seconds(reply.headers.get("Retry-After"))) > LONGEST:
                             raise Failure("busy", f"{trouble}, and to wait for {asked / 3600:.1f} hours", _bare(url))
                         self._pause(asked)
                         continue
-                    kind, trouble = "unreachable", f"the host has an error ({code})"
+                    trouble = f"the host has an error ({code})"
                     if code >= 500 or code == 416:
                         data.clear()
                         continue
@@ -210,7 +212,7 @@ class Client:
                             raise Failure("unexpected", f"the host answers with the status {code}", _bare(url))
                     tag = "" if (tag := reply.headers.get("ETag", "")).startswith("W/") else tag
                     whole = len(data) + int(reply.headers.get("Content-Length") or -1)
-                    for piece in reply.iter_content(1 << 16):
+                    for piece in reply.iter_content(1 << 13):
                         data += piece
                         if len(data) > LARGEST:
                             raise Failure("unexpected", f"the answer has more than {LARGEST >> 20} MB", _bare(url))
@@ -222,10 +224,10 @@ class Client:
                     return bytes(data), reply.url
             except requests.TooManyRedirects:
                 trouble = "it is redirected in a circle"
-            except requests.Timeout:
-                trouble = "the host is silent"
-            except requests.RequestException:
-                trouble = "the connection was lost" if data else "the host cannot be reached"
+            except requests.RequestException as error:
+                silent = isinstance(error, requests.Timeout) or "timed out" in str(error)
+                lost = "the connection was lost" if answered else "the host cannot be reached"
+                trouble = "the host is silent" if silent else lost
         raise Failure(kind, f"{trouble}, {self.tries} times", _bare(url))
 
     def page(self, path: str):

@@ -91,7 +91,7 @@ class Manifest:
         names = ", ".join(f"{name} = ?" for name in facts)
         self._do(
             f"UPDATE photos SET state = ?, {names} WHERE source = ? AND image = ?",
-            [(state, *facts.values(), source, image)],
+            [(state, *(value.item() if hasattr(value, "item") else value for value in facts.values()), source, image)],
         )
 
     def forget(self, states: Iterable[str]) -> None:

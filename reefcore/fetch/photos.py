@@ -64,7 +64,7 @@ def source_list(path: str | Path | None = None) -> pd.DataFrame:
     """
     if path is None:
         table = pd.read_csv(share("data", "sources", "coralnet_candidate_sources.csv"))
-        table = table[table["valid"].eq("yes") & table["coralnet_source_id"].notna()]
+        table = table[table["valid"].str.strip().eq("yes") & table["coralnet_source_id"].notna()]
         names = {"coralnet_source_id": "number", "total_images_2024_01": "photos"}
         return table.rename(columns=names)[["source", "number", "photos"]].astype(
             {"source": "str", "number": "Int64", "photos": "Int64"}
@@ -154,7 +154,8 @@ def _known(asked: list[str], names: Iterable[str], what: str) -> list[str]:
         by_plain[_plain(name)].append(name)
     found = []
     for name in asked:
-        same = [name] if name in by_plain[_plain(name)] else by_plain[_plain(name)]
+        like = by_plain.get(_plain(name), [])
+        same = [name] if name in like else like
         if not same:
             near = difflib.get_close_matches(_plain(name), by_plain, 3, 0.5)
             do = f"did you mean {' or '.join(repr(by_plain[key][0]) for key in near)}?" if near else None
