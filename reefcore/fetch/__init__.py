@@ -84,7 +84,7 @@ ITEMS = {
     "meow": Item(
         "the polygons of the Marine Ecoregions of the World (1 MB)",
         MEOW,
-        "free to use with citation (Spalding et al. 2007, doi:10.1641/B570707)",
+        "as WWF and The Nature Conservancy publish it; to be cited: Spalding et al. 2007, doi:10.1641/B570707",
         {},
     ),
     "substrate": Item(
