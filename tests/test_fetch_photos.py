@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import os
 import signal
 import sqlite3
@@ -14,7 +15,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from coralnet_server import CoralNet, jpeg
+from test_released import HEADER, rows
 
+from reefcore import cli
 from reefcore.errors import ReefcoreError
 from reefcore.fetch import coralnet, photos
 from reefcore.fetch.manifest import Manifest
@@ -436,3 +439,62 @@ def test_a_manifest_that_is_none_or_of_the_future_is_refused(tmp_path):
         base.execute("PRAGMA user_version=99")
     with pytest.raises(ReefcoreError, match="later reefcore"):
         Manifest(tmp_path / "b.sqlite")
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """``reefcore fetch images`` on a small release with four sources, three of which the list names."""
+    folder = tmp_path / "data" / "released"
+    folder.mkdir(parents=True)
+    (folder / "All_ReefNet_annotations.csv").write_text("\n".join([HEADER, *rows()]) + "\n")
+    listed = [f"Reef {name},yes,https://x/source/{n}/,,6,1" for n, name in enumerate("ABC", start=1)]
+    path = folder / "Overview_Sources_for_Image_Download.csv"
+    path.write_text("\n".join(["Source,Valid,URL,ImagesURL,ImagesNumber,FirstImageNumber", *listed]))
+    (tmp_path / "small.yaml").write_text(
+        f"kind: full\nnotice: small\ndata: {tmp_path / 'data'}\nseed: 0\ncrop: 32\nrecipes: []\ntrain_sets: [S1]\n"
+        "resamples: 10\ncriteria: {min_annotations: 8, min_sources: 1, min_per_source: 1}\n"
+        "cross_sources: {n_test: 1, n_val: 1}\nsite: Al-Wajh\n"
+    )
+    monkeypatch.delenv("REEFCORE_CONTACT", raising=False)
+    sources = {n: [(100 * n + k, f"{name}{k}.jpg") for k in range(6)] for n, name in enumerate("ABC", start=1)}
+    with CoralNet(sources) as server:
+        line = ["fetch", "images", "--profile", str(tmp_path / "small.yaml"), "--host", server.url, "--delay", "0"]
+        yield server, tmp_path / "data", lambda *more: cli.main([*line, *more])
+
+
+def test_the_command_says_what_it_takes_asks_for_terms_and_contact_fetches_and_reports(command, capsys):
+    server, folder, fetch = command
+    assert fetch("--dry-run", "--delay", "1") == 0 and not (folder / "photos.sqlite").exists()
+    said = capsys.readouterr().out
+    assert "24 photos of 4 sources carry such points: 0 are here, 18 are to be fetched, 6 are of sources" in said
+    assert "61.2 MB (3.4 MB a photo, an assumption" in said and "At least 39 s: up to 39 requests, 1 s apart" in said
+    assert fetch() == 2 and "REEFCORE_CONTACT" in capsys.readouterr().err
+    assert fetch("--contact", "a@reef.org") == 2
+    said = capsys.readouterr()
+    assert "privacy policy" in said.out and "terms of the site are not accepted yet" in said.err and not server.requests
+    assert fetch("--contact", "a@reef.org", "--accept-terms", "--sources", "reef a", "--limit", "2") == 0
+    assert sorted(path.name for path in (folder / "photos" / "Reef A").iterdir()) == ["A0.jpg", "A1.jpg"]
+    capsys.readouterr()
+    server.fault("media/305", "status", times=None, code=404)
+    assert fetch("--contact", "a@reef.org", "--json") == 1  # terms once
+    told = json.loads(capsys.readouterr().out)["items"]["images"]
+    assert told["photos"] == {"there": 17, "missing": 7} and told["estimate"]["there"] == 2
+    assert {row["source"]: row["missing"] for row in told["sources"]} == {
+        "Reef A": 0,
+        "Reef B": 0,
+        "Reef C": 1,
+        "Reef D": 6,
+    }
+    parts = pd.read_csv(folder / "photos_splits.csv").set_index(["scheme", "part"])
+    assert 0 < parts.loc["S1", "points_missing"].sum() == 7 * 4 and len(pd.read_csv(folder / "photos_sources.csv")) == 4
+    server.faults.clear()
+    assert fetch("--contact", "a@reef.org", "--sources", "Reef C", "--retry-quarantined") == 0
+    said = capsys.readouterr().out
+    assert "Of the photos asked for: 6 there." in said and "have no photo here" in said
+
+
+def test_the_command_refuses_what_is_impolite_or_unknown_in_one_sentence(command, capsys):
+    _, _, fetch = command
+    for wrong in (["--at-once", "3"], ["--delay", "-1"], ["--sources", "Reef X"], ["--genus", "x"], ["--at-once", "0"]):
+        assert fetch(*wrong, "--dry-run") == 2
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1

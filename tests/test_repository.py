@@ -71,7 +71,6 @@ TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissan
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
 TABLES_ONLY += ["site", "spreadsheets", "released"]
-TABLES_ONLY += ["fetch", "fetch.hub", "fetch.archive", "fetch.places", "fetch.models"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
 TABLES_ONLY += ["benthos", "cover", "diversity", "effort"]
 TABLES_ONLY += ["overview", "explorer"]

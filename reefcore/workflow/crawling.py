@@ -54,7 +54,7 @@ def _count(text: str) -> int:
 
 def images(options, profile: Profile, folder: Path, say: Callable[[str], None]) -> dict:
     """Fetch photos from CoralNet, or estimate it: `say` prints a line for people, what is returned is for --json."""
-    from reefcore.fetch import photos
+    from reefcore.fetch import hub, photos
     from reefcore.fetch.manifest import Manifest
     from reefcore.workflow.project import Project
 
@@ -90,9 +90,7 @@ def images(options, profile: Profile, folder: Path, say: Callable[[str], None]) 
             if options.retry_quarantined:
                 manifest.forget(["quarantined", "missing"])
             expected = estimate(manifest)
-            if expected["bytes"] > expected["free_bytes"]:
-                do = "make room, or ask for fewer: --sources, --scheme, --limit"
-                raise ReefcoreError("there is no room for so many photos", folder, do)
+            hub.room(folder, expected["bytes"])
             try:
                 ended = photos.crawl(folder, wanted, sources, client, manifest)
             except KeyboardInterrupt:
