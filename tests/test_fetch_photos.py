@@ -47,7 +47,7 @@ class Run:
         options = {"delay": 0, "timeout": (0.5, 0.3), "tries": 3, "back_off": 0.01} | options
         client = coralnet.Client(coralnet.agent("a@reef.org"), self.site.url, **options)
         with Manifest(self.folder / "photos.sqlite") as manifest:
-            manifest.forget(forget)
+            manifest.forget(forget, wanted["source"].unique())
             ended = photos.crawl(self.folder, wanted, photos.numbered(wanted, known), client, manifest)
             return ended, manifest.table().set_index("image")
 
@@ -208,6 +208,25 @@ def test_a_source_that_refuses_is_given_up_and_three_end_the_run(run, site):
     assert ended.startswith("3 sources in a row were given up, the last after: ") and "403" in ended
 
 
+def test_pages_or_photos_that_are_all_wrong_are_not_asked_for_without_end(run, site, monkeypatch):
+    names = [name for _, name in SOURCES[7]]
+    monkeypatch.setattr(photos, "TROUBLES", {"unexpected": 2, "quarantined": 3})
+    site.fault("/view", "html", times=None)
+    _, table = run(asked(*names), at_once=1)
+    assert len(site.paths(pattern="/view")) == 2 and table["state"].eq("failed").all()
+    site.faults.clear()
+    site.fault("media", "html", times=None)
+    _, table = run(asked(*names), at_once=1)
+    assert table["state"].value_counts().to_dict() == {"quarantined": 3, "failed": 2}
+
+
+def test_a_site_that_is_busy_for_long_is_waited_for(run, site):
+    site.fault("media/10", "status", times=5, code=503)
+    assert run(asked("a.jpg"), tries=2)[1].at["a.jpg", "state"] == "there"
+    site.fault("media/11", "status", times=None, code=503)
+    assert "asks for fewer requests (503), 6 times" in run(asked("b.JPG"), tries=2)[0]
+
+
 def test_private_sources_and_the_form_to_sign_in_are_said(run, site):
     site.private = {8}
     _, table = run(asked("a.jpg", source="B"))
@@ -325,7 +344,8 @@ with Manifest({str(tmp_path / "photos.sqlite")!r}) as manifest:
         assert process.poll() is None
     process.send_signal(how)
     process.communicate()
-    assert len(list((tmp_path / "photos").rglob("*.*"))) == 3
+    (left := tmp_path / "photos" / "Reef " / " A" / ".a.1.tmp.jpg").write_bytes(b"half")  # of a kill while it wrote
+    assert len(list((tmp_path / "photos").rglob("*.*"))) == 3 + left.exists()
     ended, table = run(asked(*[name for _, name in SOURCES[7]]))
     assert ended == "" and table["state"].eq("there").all() and run.whole()
     assert len(site.paths(pattern="media/10")) == 1 and len(site.paths(pattern="browse")) == 2
@@ -391,7 +411,7 @@ def test_only_photos_with_needed_points_are_wanted():
     assert table.iloc[0].tolist() == ["A", "i1", 2, 9, 4] and names() == ["A/i1", "A/i2", "B/i1"]
     assert names(scheme="S3") == names(sources=["b"]) == names(ecoregions=["kenya"]) == ["B/i1"]
     assert names(genera=["acropora"]) == ["A/i1"] and names(limit=2) == names(limit_per_source=1) == ["A/i1", "B/i1"]
-    with pytest.raises(ReefcoreError, match="no annotation is of the label 'Poritos'; did you mean 'Porites'"):
+    with pytest.raises(ReefcoreError, match="no annotation is of the genus 'Poritos'; did you mean 'Porites'"):
         names(genera=["Poritos"])
     with pytest.raises(ReefcoreError, match="no photo carries such points"):
         names(scheme="S3", sources=["A"])

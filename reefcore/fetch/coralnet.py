@@ -17,6 +17,7 @@ A page that is otherwise is refused (`Failure` of kind ``unexpected``, with the 
 from __future__ import annotations
 
 import email.utils
+import logging
 import re
 import threading
 import time
@@ -26,9 +27,12 @@ from urllib.parse import urljoin, urlsplit
 from reefcore import __version__
 from reefcore.errors import ReefcoreError
 
+logger = logging.getLogger(__name__)
+
 HOST = "https://coralnet.ucsd.edu"
 PER_PAGE = 20  # photos on a page, as the site's settings say
 AT_ONCE, DELAY, LEAST_DELAY = 2, 1.0, 0.5  # requests at a time; seconds between two starts
+MORE = 4  # tries of a host that is there but busy, beyond those of one that is not: half an hour by the usual pauses
 LONGEST = 3600  # seconds that the site may ask to wait; if it asks for more, the crawl ends
 LARGEST = 256 << 20  # bytes of one answer; the site itself takes photos of up to 30 MB
 TERMS = f"""Photos of CoralNet's public sources: before they are fetched
@@ -168,7 +172,9 @@ class Client:
             if not rules.can_fetch(self.agent, self.host + path):
                 do = "ask those who run it; photos that you have may be put into the folder by hand"
                 raise Failure("busy", f"the site's robots.txt asks programs to keep away from {path}", self.host, do)
-        self.delay = max(self.delay, float(rules.crawl_delay(self.agent) or 0))
+        if (asked := float(rules.crawl_delay(self.agent) or 0)) > self.delay:
+            logger.warning("%s asks for %g s between requests, so all takes longer.", self.host, asked)
+            self.delay = asked
 
     def get(self, url: str) -> tuple[bytes, str]:
         """Fetch an address; return its bytes and where they came from in the end.
@@ -182,7 +188,9 @@ class Client:
         import requests
 
         data, tag, trouble, kind = bytearray(), "", "", ""
-        for attempt in range(self.tries):
+        for attempt in range(self.tries + MORE):
+            if attempt >= self.tries and kind != "busy":
+                break
             if attempt:
                 self._pause(self.back_off * 2 ** (attempt - 1))
             self._turn()
@@ -228,7 +236,7 @@ class Client:
                 silent = isinstance(error, requests.Timeout) or "timed out" in str(error)
                 lost = "the connection was lost" if answered else "the host cannot be reached"
                 trouble = "the host is silent" if silent else lost
-        raise Failure(kind, f"{trouble}, {self.tries} times", _bare(url))
+        raise Failure(kind, f"{trouble}, {self.tries + MORE * (kind == 'busy')} times", _bare(url))
 
     def page(self, path: str):
         """Fetch a page of the host; return it as BeautifulSoup.

@@ -94,14 +94,13 @@ class Manifest:
             [(state, *(value.item() if hasattr(value, "item") else value for value in facts.values()), source, image)],
         )
 
-    def forget(self, states: Iterable[str]) -> None:
-        """Want photos of these states again; sources with such photos are listed anew."""
-        states = list(states)
-        marks = ", ".join("?" * len(states))
-        of = f"source IN (SELECT source FROM photos WHERE state IN ({marks}))"
-        for command in (f"DELETE FROM listed WHERE {of}", f"DELETE FROM sources WHERE {of}"):
-            self._do(command, [states])
-        self._do(f"UPDATE photos SET state = 'wanted', reason = '' WHERE state IN ({marks})", [states])
+    def forget(self, states: Iterable[str], sources: Iterable[str]) -> None:
+        """Want photos of these states and sources again; those of the sources that have some are listed anew."""
+        pairs = [(source, state) for source in sources for state in states]
+        of = "EXISTS (SELECT 1 FROM photos WHERE source = ?1 AND state = ?2)"
+        for table in ("listed", "sources"):
+            self._do(f"DELETE FROM {table} WHERE source = ?1 AND {of}", pairs)
+        self._do("UPDATE photos SET state = 'wanted', reason = '' WHERE source = ? AND state = ?", pairs)
 
     def table(self) -> pd.DataFrame:
         """Return the photos: ``source``, ``image``, ``state`` and `FACTS`, sorted by source and image."""

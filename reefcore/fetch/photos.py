@@ -36,9 +36,9 @@ from reefcore.tables import among, positions
 ASSUMED = 3_400_000
 MEASURED = 20  # photos whose mean size is believed
 ATTEMPTS = 3  # of a photo that comes damaged; twice the same bytes are believed earlier
-#: Photos in a row that are refused, or that cannot be reached, after which a source is given up; such sources in a row,
+#: Photos in a row that are refused, cannot be reached, ..., after which a source is given up; such sources in a row,
 #: after which the crawl ends.
-REFUSALS, SILENCES, SOURCES = 5, 3, 3
+TROUBLES, SOURCES = {"denied": 5, "unreachable": 3, "unexpected": 5, "quarantined": 20}, 3
 LEAST = 10  # points that a class should keep in a part of a split
 
 
@@ -126,9 +126,10 @@ def wanted(
     """
     used = splits["annotation_id"] if not scheme else splits.loc[splits["scheme"].eq(scheme), "annotation_id"]
     points = annotations[among(annotations["annotation_id"], used) & ~annotations["source"].isin(list(without))]
-    for column, asked in {"source": sources, "ecoregion": ecoregions, "label": genera}.items():
+    for what, asked in {"source": sources, "ecoregion": ecoregions, "genus": genera}.items():
         if asked := list(asked):
-            points = points[points[column].isin(_known(asked, annotations[column].dropna().unique(), column))]
+            column = "label" if what == "genus" else what
+            points = points[points[column].isin(_known(asked, annotations[column].dropna().unique(), what))]
     groups = points.groupby(["source", "image"], observed=True)
     table = groups.agg(points=("row", "size"), row=("row", "max"), column=("column", "max")).reset_index()
     if table.empty:
@@ -339,7 +340,7 @@ class _Crawl:
 
     def take(self, rows: pd.DataFrame, threads, bar) -> None:
         """Verify photos that lie there without, or other than, a record of it; want again those that are gone."""
-        unknown = []
+        unknown, folders = [], set()
         for row in rows.itertuples(index=False):
             bar.update()
             try:
@@ -348,10 +349,13 @@ class _Crawl:
             except ReefcoreError as error:
                 self.manifest.set(row.source, row.image, "missing", reason=error.what)
                 continue
+            folders.add(path.parent)
             if size is None and row.state == "there":
                 self.manifest.set(row.source, row.image, "wanted", reason="its file is gone")
             elif size is not None and (row.state != "there" or size != row.bytes):
                 unknown.append((row, path))
+        for left in (left for folder in folders for left in folder.glob(".*.tmp*")):  # of a kill while one was written
+            left.unlink()
         for (row, path), (facts, reason) in zip(unknown, threads.map(_look, unknown), strict=True):
             if reason:
                 self.aside(row.source, row.image, path)
@@ -430,7 +434,7 @@ class _Crawl:
             self.keep(failure)
             for row in due.itertuples():
                 said(row, "missing" if failure.kind in ("gone", "private") else "failed", reason=str(failure))
-            return str(failure) if failure.kind in ("denied", "unreachable") else ""
+            return str(failure) if failure.kind in TROUBLES else ""
         names, todo, troubles, given_up, running = dict(self.manifest.listed(source)), [], Counter(), "", {}
         due = due.assign(number=[found[name][0] for name in due["image"]], note=[found[n][1] for n in due["image"]])
         for row in due.itertuples(index=False):
@@ -447,7 +451,9 @@ class _Crawl:
                 facts = {"image_id": int(row.number), "tries": row.tries + 1}
                 try:
                     state, more = done.result()
-                    troubles.clear()
+                    if state == "there":
+                        troubles.clear()
+                    troubles[state] += 1
                 except Failure as failure:
                     if failure.kind in ("busy", "stopped"):
                         raise
@@ -458,7 +464,7 @@ class _Crawl:
                     )
                     troubles[failure.kind] += 1
                 said(row, state, **facts | more)
-                if not given_up and (troubles["denied"] >= REFUSALS or troubles["unreachable"] >= SILENCES):
+                if not given_up and any(troubles[kind] >= most for kind, most in TROUBLES.items()):
                     given_up = more["reason"]
                     for row in todo:
                         said(row, "failed", reason=f"the source was given up for now, after: {given_up}")

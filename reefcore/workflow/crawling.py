@@ -88,7 +88,7 @@ def images(options, profile: Profile, folder: Path, say: Callable[[str], None]) 
                 manifest.fact("terms", coralnet.TERMS)
                 manifest.fact("terms accepted", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
             if options.retry_quarantined:
-                manifest.forget(["quarantined", "missing"])
+                manifest.forget(["quarantined", "missing"], sources["source"])
             expected = estimate(manifest)
             hub.room(folder, expected["bytes"])
             try:
