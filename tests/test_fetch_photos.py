@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import io
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from coralnet_server import CoralNet, jpeg
+from PIL import Image
 from test_released import HEADER, rows
 
 from reefcore import cli
@@ -31,6 +33,11 @@ def asked(*names: str, source: str = "Reef / A", row: int = 5, column: int = 5) 
     return pd.DataFrame(rows)
 
 
+def bomb() -> bytes:
+    Image.new("1", (20000, 20000)).save(buffer := io.BytesIO(), "PNG")
+    return buffer.getvalue()
+
+
 @pytest.fixture
 def site():
     with CoralNet({number: list(listed) for number, listed in SOURCES.items()}) as server:
@@ -44,7 +51,7 @@ class Run:
         self.site, self.folder = site, folder
 
     def __call__(self, wanted, forget=(), known=KNOWN, **options) -> tuple[str, pd.DataFrame]:
-        options = {"delay": 0, "timeout": (0.5, 0.3), "tries": 3, "back_off": 0.01} | options
+        options = {"delay": 0, "timeout": (1, 0.5), "tries": 3, "back_off": 0.01} | options
         client = coralnet.Client(coralnet.agent("a@reef.org"), self.site.url, **options)
         with Manifest(self.folder / "photos.sqlite") as manifest:
             manifest.forget(forget, wanted["source"].unique())
@@ -264,6 +271,8 @@ def test_without_a_size_the_points_must_lie_in_the_photo_and_turned_photos_stay_
     assert table.at["a.jpg", "reason"] == "it has 64 x 48 pixels, and a point lies at row 100, column 5"
     turned = jpeg(3, 64, 48, exif=b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0")
     assert photos.verify(turned, 47, 63) == (64, 48)
+    with pytest.raises(ReefcoreError, match="decompression bomb"):
+        photos.verify(bomb())
     assert photos.verify(jpeg(4, form="PNG"), 48, 64) == (64, 48)  # an old point counts from 1
 
 
@@ -498,12 +507,12 @@ def test_the_command_says_what_it_takes_asks_for_terms_and_contact_fetches_and_r
     server.fault("media/305", "status", times=None, code=404)
     assert fetch("--contact", "a@reef.org", "--json") == 1  # terms once
     told = json.loads(capsys.readouterr().out)["items"]["images"]
-    assert told["photos"] == {"there": 17, "missing": 7} and told["estimate"]["there"] == 2
+    assert told["photos"] == {"there": 17, "failed": 6, "missing": 1} and told["estimate"]["there"] == 2
     assert {row["source"]: row["missing"] for row in told["sources"]} == {
         "Reef A": 0,
         "Reef B": 0,
         "Reef C": 1,
-        "Reef D": 6,
+        "Reef D": 0,
     }
     parts = pd.read_csv(folder / "photos_splits.csv").set_index(["scheme", "part"])
     assert 0 < parts.loc["S1", "points_missing"].sum() == 7 * 4 and len(pd.read_csv(folder / "photos_sources.csv")) == 4

@@ -40,7 +40,8 @@ TERMS = f"""Photos of CoralNet's public sources: before they are fetched
   in full resolution. Read it, and what else the site asks of its users: {HOST}/privacy_policy, {HOST}/about/
 - The photos stay the work of those who took them. Neither the site nor the release of ReefNet gives a licence for them:
   cite the sources and their owners, ask the owners before any other use, and do not publish the photos again.
-- The site is run by a university. Two requests at a time, a second between two, is what this program takes at most."""
+- The site is run by a university. This program asks {AT_ONCE} things at a time at most, {DELAY:g} s apart
+  unless told otherwise, and says who asks."""
 
 
 class Failure(ReefcoreError):

@@ -538,7 +538,7 @@ def crawl(folder: str | Path, photos: pd.DataFrame, sources: pd.DataFrame, clien
             for source, here in due.groupby("source", sort=True):
                 if source not in numbers.index:
                     for name in here["image"]:
-                        manifest.set(source, name, "missing", reason="the source is on no list of those to be fetched")
+                        manifest.set(source, name, "failed", reason="the source is on no list of those to be fetched")
                     bar.update(len(here))
                     continue
                 trouble = work.source(source, int(numbers[source]), here, threads, bar)

@@ -116,7 +116,10 @@ def _overview(profile: Profile, as_json: bool) -> int:
     for name, item in ITEMS.items():
         here = _here(name, profile, folder) if folder else "not looked for"
         row = {"item": name, "about": item.about, "place": item.place, "licence": item.licence, "here": here}
-        rows.append(row | {"command": f"reefcore fetch {name}" + (" --accept-terms" if name == "images" else "")})
+        rows.append(
+            row
+            | {"command": f"reefcore fetch {name}" + (" --accept-terms --contact ADDRESS" if name == "images" else "")}
+        )
     if as_json:
         print(json.dumps({"folder": str(folder or ""), "items": rows}, indent=2, ensure_ascii=False))
         return 0
@@ -131,6 +134,7 @@ def _overview(profile: Profile, as_json: bool) -> int:
 def _here(name: str, profile: Profile, folder: Path) -> str:
     """Say what of an item is in the data folder."""
     from reefcore.fetch import hub
+    from reefcore.fetch.manifest import Manifest
 
     if files := ITEMS[name].files:
         known = hub.record(folder / RELEASED)
@@ -140,8 +144,9 @@ def _here(name: str, profile: Profile, folder: Path) -> str:
             found += f", {_count(folder / PHOTOS / (profile.site or 'Al-Wajh')):,} photos"
         return found
     if name == "images":
-        sources = [one for one in (folder / PHOTOS).glob("*") if one.is_dir() and one.name != profile.site]
-        return f"photos of {len(sources)} sources"
+        with Manifest(path if (path := folder / "photos.sqlite").exists() else ":memory:") as manifest:
+            states = manifest.table()["state"]
+        return f"{states.eq('there').sum():,} of {len(states):,} photos asked for so far"
     if name == "meow":
         return "yes" if (folder / MEOW / "meow_ecos.shp").exists() else "no"
     if name == "substrate":
