@@ -13,6 +13,7 @@ import time
 from email.utils import formatdate
 from pathlib import Path
 
+import bs4
 import pandas as pd
 import pytest
 from coralnet_server import CoralNet, jpeg
@@ -290,6 +291,49 @@ def test_a_page_of_another_photo_and_names_that_are_ambiguous_are_not_guessed(ru
         base.execute("DELETE FROM listed WHERE image_id = 11")
     _, table = run(asked("b.JPG"))
     assert table.at["b.JPG", "reason"].endswith("it is of 'a.jpg', not of 'b.JPG'.")
+
+
+LINK = '<a href="/image/5/view/"><img {}/></a>'
+NAMED = "<title>a.jpg | CoralNet</title>"
+
+
+def soup(text: str):
+    return bs4.BeautifulSoup(f"<html>{text}</html>", "html.parser")
+
+
+@pytest.mark.parametrize(
+    ("read", "page", "reason"),
+    [
+        ("listing", "Welcome", "shows no photos and does not say that there are none"),
+        ("listing", LINK.format(""), "a photo without a name"),
+        ("listing", f"{LINK.format('alt=a.jpg')} Showing 1-2 of 2", "says that it shows 2 photos and shows 1"),
+        ("listing", f"{LINK.format('alt=a.jpg')} Page 1 of 2", "not the last page and has no link to the next"),
+        ("listing", f"{LINK.format('alt=a.jpg')} <a href='/' title='Next page'>&gt;</a>", "leads elsewhere"),
+        ("view", "<div id=original_image_container><img src=/a></div>", "does not say the name"),
+        ("view", NAMED + "<div id=scaled_image_container><img src=/a></div>", "does not show where its photo is"),
+        ("view", NAMED + "<div id=original_image_container><img src='file:///etc/a'></div>", "of its photo is none"),
+    ],
+)
+def test_a_page_that_is_not_as_expected_is_said_with_its_address(read, page, reason):
+    with pytest.raises(coralnet.Failure, match=f"https://x/1: this page is not as expected: .*{reason}") as caught:
+        getattr(coralnet, read)(soup(page), "https://x/1")
+    assert caught.value.kind == "unexpected" and b"<html>" in caught.value.body
+
+
+def test_pages_of_other_years_are_read_too():
+    old = LINK.format('title="a - b.jpg - Confirmed"') + '<a href="?page=2">&gt;</a>'
+    assert coralnet.listing(soup(old), "https://x/1/") == coralnet.Listing(
+        [(5, "a - b.jpg")], None, "https://x/1/?page=2"
+    )
+    page = "<title>CoralNet</title><ul><li>Name: a.jpg</li></ul><p class='original'><img src='//y/b?c=1&amp;d'></p>"
+    assert coralnet.view(soup(page), "https://x/1/") == coralnet.View("a.jpg", "https://y/b?c=1&d", None)
+
+
+def test_pages_that_go_in_a_circle_end(run, site):
+    site.PAGE = 1
+    site.fault("page=3", "status", times=None, code=302, headers={"Location": "/source/7/browse/images/?page=1"})
+    _, table = run(asked("f.jpg"))
+    assert "the pages of the source go in a circle" in table.at["f.jpg", "reason"] and len(site.paths()) < 8
 
 
 def test_photos_put_there_by_hand_are_verified_and_lost_ones_wanted_again(run, site, tmp_path):
