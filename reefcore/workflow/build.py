@@ -217,7 +217,11 @@ def _outputs(profile: Profile, used: str, arguments: list | None) -> set[str]:
     if profile.kind == "site":
         asked = "predictions.parquet" if (used, name) == ("has", "classifier") else "images.parquet"
         return {asked} if used in ("photos", "patches", "located", "has", "lacks") else set()
-    return {{"photos": "photos", "patches": "patches.parquet", "frames": "frames"}.get(used, "")} - {""}
+    folders = {"photos": "photos", "patches": "patches.parquet", "frames": "frames"}
+    if used == "has" and name:  # asking takes the table, but starts no training
+        known = name in folders or name in several or steps.maker(profile, f"{name}.parquet")
+        return {folders.get(name, f"{name}.parquet")} if known and name not in several else set()
+    return {folders.get(used, "")} - {""}
 
 
 def ingredients(chapter: Chapter) -> dict[str, str]:
