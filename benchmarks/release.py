@@ -97,9 +97,7 @@ def plan(rows: int = ROWS, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     share_of[rest] *= (1 - sum(printed.values()) / published.value("dataset/coral_annotations")) / share_of[rest].sum()
     known = taxa.table()
     weight = survey.weights().reindex(known["taxon"]).to_numpy() ** 1.6
-    lives = known["ocean"].eq("both").to_numpy() | (
-        known["ocean"].eq("Atlantic").to_numpy() == atlantic[:kept, None]
-    )
+    lives = known["ocean"].eq("both").to_numpy() | (known["ocean"].eq("Atlantic").to_numpy() == atlantic[:kept, None])
     here = np.zeros_like(lives)
     for i, pool in enumerate(lives):
         p = weight[pool] ** 0.25
@@ -271,7 +269,9 @@ CONDITIONS = "['Bleached', 'Dead', 'Healthy']"
 def _write_annotations(path: Path, columns: dict, sources: pd.DataFrame, labels, written) -> pd.DataFrame:
     """Write the large file; return its hard corals as `reviews` needs them."""
     image = IMAGE.replace("{stem}", "' || 'S' || place || '")
-    lists = {name: sources[name] for name in ("source", "style", "latitude", "longitude", "ecoregion", "province", "realm")}
+    lists = {
+        name: sources[name] for name in ("source", "style", "latitude", "longitude", "ecoregion", "province", "realm")
+    }
     lists |= {name: labels[name] for name in ("label", "broad_category")} | {"label_raw": written["label_raw"]}
     with duckdb.connect(config={"memory_limit": "1500MB", "threads": 2}) as database:
         database.execute("SET enable_progress_bar = false")
@@ -282,7 +282,9 @@ def _write_annotations(path: Path, columns: dict, sources: pd.DataFrame, labels,
         def of(name: str, place: str) -> str:
             return f"getvariable('{name}s')[{place} + 1] AS {name}"
 
-        looked_up = [of(name, "place") for name in ("source", "latitude", "longitude", "ecoregion", "province", "realm")]
+        looked_up = [
+            of(name, "place") for name in ("source", "latitude", "longitude", "ecoregion", "province", "realm")
+        ]
         looked_up += [of(name, "number") for name in ("label", "broad_category")]
         raw = of("label_raw", f"getvariable('styles')[place + 1] * {len(labels)} + number")
         database.execute(f"""CREATE TEMP VIEW release AS SELECT "row", "column", {image} AS image, condition, {raw},

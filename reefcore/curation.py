@@ -172,8 +172,12 @@ def is_hard_coral(annotations: pd.DataFrame) -> np.ndarray:
 
 
 def hard_corals(annotations: pd.DataFrame) -> pd.DataFrame:
-    """Select the points labelled as hard coral (broad category "Hard coral" or "Hard corals"), of any rank."""
-    return annotations[is_hard_coral(annotations)]
+    """Select the points labelled as hard coral (broad category "Hard coral" or "Hard corals"), of any rank.
+
+    Texts that were read as categories are plain texts again.
+    """
+    corals = annotations[is_hard_coral(annotations)]
+    return corals.astype({name: "str" for name in corals if corals[name].dtype == "category"})
 
 
 def _twins(annotations: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -182,7 +186,7 @@ def _twins(annotations: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     # Numbers tell in a second which of six million rows stand twice; the order of names is only needed among those.
     coded = {name: pd.factorize(annotations[name])[0] if name in (by[0], by[3]) else annotations[name] for name in by}
     some = np.flatnonzero(pd.DataFrame(coded).duplicated(keep=False))
-    few = annotations[IDENTITY].iloc[some].astype({name: "str" for name in ("source", "image", "label_raw")})
+    few = annotations[IDENTITY].iloc[some].astype(dict.fromkeys(("source", "image", "label_raw"), "str"))
     few = few.reset_index(drop=True).sort_values(IDENTITY, kind="stable")
     first = few.assign(at=few.index).groupby(by, sort=False, dropna=False)["at"].transform("first")
     again = np.sort(few.index[few.duplicated(by)])
@@ -203,7 +207,10 @@ def drop_duplicates(annotations: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFra
     again, first = _twins(annotations)
     left = np.ones(len(annotations), dtype=bool)
     left[again] = False
-    twin = {f"twin{end}": annotations[name].iloc[first].array for name, end in (("annotation_id", ""), ("source", "_source"))}
+    twin = {
+        f"twin{end}": annotations[name].iloc[first].array
+        for name, end in (("annotation_id", ""), ("source", "_source"))
+    }
     return annotations[left], annotations.iloc[again].assign(**twin)
 
 
@@ -218,9 +225,13 @@ def duplicate_sources(annotations: pd.DataFrame) -> pd.DataFrame:
         with duplicates, the largest share first.
     """
     names = [annotations["source"].iloc[places].astype("str").array for places in _twins(annotations)]
-    table = pd.DataFrame(dict(zip(("source", "twin_source"), names, strict=True))).groupby("source", sort=True).agg(
-        duplicates=("twin_source", "size"),
-        most_from=("twin_source", lambda names: names.value_counts().sort_index().idxmax()),
+    table = (
+        pd.DataFrame(dict(zip(("source", "twin_source"), names, strict=True)))
+        .groupby("source", sort=True)
+        .agg(
+            duplicates=("twin_source", "size"),
+            most_from=("twin_source", lambda names: names.value_counts().sort_index().idxmax()),
+        )
     )
     table["annotations"] = annotations["source"].value_counts().reindex(table.index)
     table["share"] = table["duplicates"] / table["annotations"]
@@ -354,8 +365,7 @@ def curate(annotations: pd.DataFrame, **criteria) -> tuple[pd.DataFrame, pd.Data
     count("without duplicates")
     left &= is_hard_coral(annotations)
     count("hard corals")
-    corals = annotations[left]
-    corals = corals.astype({name: "str" for name in corals if corals[name].dtype == "category"})
+    corals = hard_corals(annotations[left])
     judged = label_criteria(corals, **criteria)
     kept = corals["label"].isin(judged.loc[judged["kept"], "label"])
     left[left] = kept.to_numpy()

@@ -193,9 +193,9 @@ def _candidates(profile: Profile, folder: Path, workers: int) -> None:
 
 
 def _split(profile: Profile, folder: Path, workers: int) -> None:
-    from reefcore import splits
-
     import pyarrow.parquet as pq
+
+    from reefcore import splits
 
     named = pq.read_schema(folder / "annotations.parquet").names  # all that is read of them is a split they bring along
     columns = [name for name in named if name == "annotation_id" or str(name).casefold().startswith("split")]
