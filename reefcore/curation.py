@@ -11,7 +11,7 @@ import pandas as pd
 
 from reefcore.errors import ReefcoreError
 from reefcore.files import share
-from reefcore.tables import HARD_CORALS, IDENTITY
+from reefcore.tables import HARD_CORALS, IDENTITY, plain
 
 #: The paper's label criteria (section 3.2).
 MIN_ANNOTATIONS, MIN_SOURCES, MIN_PER_SOURCE = 100, 3, 10
@@ -176,8 +176,7 @@ def hard_corals(annotations: pd.DataFrame) -> pd.DataFrame:
 
     Texts that were read as categories are plain texts again.
     """
-    corals = annotations[is_hard_coral(annotations)]
-    return corals.astype({name: "str" for name in corals if corals[name].dtype == "category"})
+    return plain(annotations[is_hard_coral(annotations)])
 
 
 def _twins(annotations: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -186,8 +185,7 @@ def _twins(annotations: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     # Numbers tell in a second which of six million rows stand twice; the order of names is only needed among those.
     coded = {name: pd.factorize(annotations[name])[0] if name in (by[0], by[3]) else annotations[name] for name in by}
     some = np.flatnonzero(pd.DataFrame(coded).duplicated(keep=False))
-    few = annotations[IDENTITY].iloc[some].astype(dict.fromkeys(("source", "image", "label_raw"), "str"))
-    few = few.reset_index(drop=True).sort_values(IDENTITY, kind="stable")
+    few = plain(annotations[IDENTITY].iloc[some]).reset_index(drop=True).sort_values(IDENTITY, kind="stable")
     first = few.assign(at=few.index).groupby(by, sort=False, dropna=False)["at"].transform("first")
     again = np.sort(few.index[few.duplicated(by)])
     return some[again], some[first.reindex(again).to_numpy(int)]
