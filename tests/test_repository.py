@@ -40,6 +40,7 @@ metrics
 cover
 comparison diversity effort
 ranking classes calibration cost few_shot open_set zero_shot texture quality
+domains
 machine
 substrate
 audit
@@ -71,7 +72,7 @@ TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "fi
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
 TABLES_ONLY += ["site", "spreadsheets", "released"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
-TABLES_ONLY += ["benthos", "cover", "diversity", "effort"]
+TABLES_ONLY += ["domains", "benthos", "cover", "diversity", "effort"]
 TABLES_ONLY += ["overview", "explorer"]
 TABLES_ONLY += ["texture", "machine", "quality"]
 TABLES_ONLY += ["audit", "audit.read", "audit.rules", "audit.statements"]
@@ -145,7 +146,9 @@ def test_makefile_installs_the_lock_and_says_which_pythons():
     makefile = (TOP / "Makefile").read_text()
     low, high = re.search(r">=3\.(\d+),<3\.(\d+)", (TOP / "pyproject.toml").read_text()).groups()
     assert f"(3, {low}) <= sys.version_info[:2] < (3, {high})" in makefile
-    extras = " ".join(f"--extra {name}" for name in ("train", "fetch", "cluster", "language", "realtime", "book", "dev"))
+    extras = " ".join(
+        f"--extra {name}" for name in ("train", "fetch", "cluster", "language", "realtime", "book", "dev")
+    )
     command = f"uv pip compile --universal --python-version 3.11 {extras} --no-annotate"
     assert command in makefile and command in (TOP / "requirements.lock").read_text()
 
