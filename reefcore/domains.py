@@ -50,6 +50,11 @@ def labelled(annotations: pd.DataFrame, dataset: str) -> pd.DataFrame:
         return annotations.assign(functional_group=annotations["broad_category"], **empty, coral=coral, dataset=dataset)
     ocean = known["ocean"].get(dataset)
     table = benthos.apply(annotations, benthos.propose(annotations, ocean if isinstance(ocean, str) else None))
+    return told(table, dataset)
+
+
+def told(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
+    """Say of points whose labels are mapped, as those of a site are, what they can test: adds what `labelled` does."""
     group = table["functional_group"]
     hard = group.eq(taxonomy.HARD_CORAL)
     named = hard & table["rank"].isin(["species", "genus", "family"])
@@ -71,9 +76,9 @@ def testable(points: pd.DataFrame, classes: Iterable[str]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``dataset``, ``points``, ``photos``, ``genus`` (points of a class of the model), ``other genus`` (of a genus or
-        family that it does not know), ``family`` (points of a hard coral whose family is known), ``coral``,
-        ``not coral``, ``not said``; and ``genera``, how many classes are in common.
+        ``dataset``, ``points``, ``photos``, ``genera`` (classes in common), ``genus`` (points of a class of the model),
+        ``genus, share``, ``other genus`` (points of a genus or family that it does not know), ``family`` (of a hard
+        coral whose family is known), ``coral``, ``not coral``, ``not said``.
     """
     classes, rows = set(classes), []
     for name, part in points.groupby("dataset", sort=True):
@@ -86,9 +91,9 @@ def testable(points: pd.DataFrame, classes: Iterable[str]) -> pd.DataFrame:
         }
         row |= {"coral": int(part["coral"].eq(True).sum()), "not coral": int(part["coral"].eq(False).sum())}
         row |= {"not said": int(part["coral"].isna().sum()), "genera": part.loc[hard & known, "label"].nunique()}
-        rows.append(row)
-    names = [*"dataset points photos genus family coral genera".split(), "other genus", "not coral", "not said"]
-    return pd.DataFrame(rows, columns=None if rows else names)
+        rows.append(row | {"genus, share": row["genus"] / len(part)})
+    names = ["dataset", "points", "photos", "genera", "genus", "genus, share", "other genus", "family", "coral"]
+    return pd.DataFrame(rows, columns=[*names, "not coral", "not said"])
 
 
 def joined(predictions: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
@@ -201,3 +206,23 @@ def confusions(predictions: pd.DataFrame, points: pd.DataFrame, most: int = 3) -
     return wrong.rename(columns={"label": "truth", "y_pred": "answer", "size": "points"}).reset_index(drop=True)[
         ["dataset", "run_id", "truth", "answer", "points", "share"]
     ]
+
+
+def wide(measured: pd.DataFrame, score: str = "msp") -> pd.DataFrame:
+    """Arrange `evaluate` with a row for each data set, run and level.
+
+    Returns
+    -------
+    DataFrame
+        ``dataset``, ``run_id``, ``level``, ``classes``, ``points``, ``photos``, ``macro_recall``, ``accuracy``,
+        ``auroc`` (of that score), and ``main`` with its ``ci_low`` and ``ci_high``: AUROC for coral or not where there
+        is one, else macro recall.
+    """
+    told, keys = measured[measured["score"].isna() | measured["score"].eq(score)], ["dataset", "run_id", "level"]
+    table = told.drop_duplicates(keys)[[*keys, "classes", "points", "photos"]].reset_index(drop=True)
+    values = told.pivot(index=keys, columns="metric", values="value").reindex(
+        columns=["macro_recall", "accuracy", "auroc"]
+    )
+    main = told.sort_values("metric", key=lambda names: names.map(["auroc", "macro_recall", "accuracy"].index))
+    main = main.drop_duplicates(keys).rename(columns={"value": "main"})[[*keys, "main", "ci_low", "ci_high"]]
+    return table.merge(values.reset_index(), on=keys).merge(main, on=keys)

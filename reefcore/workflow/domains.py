@@ -14,6 +14,7 @@ from reefcore.errors import ReefcoreError
 from reefcore.files import check_keys, read_parquet, write_parquet
 from reefcore.profiles import Profile
 from reefcore.tables import COLUMNS
+from reefcore.taxonomy import HARD_CORAL
 from reefcore.workflow import keys, steps
 from reefcore.workflow.steps import Step
 
@@ -47,10 +48,10 @@ def plan(profile: Profile) -> list[Step]:
         Step(
             "domain_predictions",
             _answer,
-            ("domain_predictions.parquet", "domain_skipped.parquet"),
-            ("domain_points", *((run,) if sample else ())),
-            ("reefcore.inference", "reefcore.fitting"),
-            ("domains",),
+            ("domain_predictions.parquet", "domain_skipped.parquet", "domain_own.parquet"),
+            ("data", "domain_points", *((run,) if sample else ())),
+            ("reefcore.inference", "reefcore.fitting", "reefcore.domains"),
+            ("seed", "domains", "resamples"),
             inputs=None if sample else _answered,
         ),
     ]
@@ -62,9 +63,10 @@ def _there(profile: Profile, folder: Path) -> dict[str, str]:
 
 
 def _answered(profile: Profile, folder: Path) -> dict[str, str]:
-    checkpoint = folder / "checkpoints" / f"{profile.domains['run']}.safetensors"
+    run = profile.domains["run"]
+    own = [folder / "checkpoints" / f"{run}.safetensors", folder / "predictions" / f"{run}.parquet"]
     given = [file for one in _folders(folder) for name in ANSWERS if (file := one / name).is_file()]
-    there = [file for file in (*given, checkpoint) if file.is_file()]
+    there = [file for file in (*given, *own) if file.is_file()]
     return {f"input {file.relative_to(folder)}": keys.known_digest(file, folder) for file in there}
 
 
@@ -160,3 +162,22 @@ def _answer(profile: Profile, folder: Path, workers: int) -> None:
     write_parquet(pd.concat(parts, ignore_index=True) if parts else empty, folder / "domain_predictions.parquet")
     lost = pd.DataFrame(columns=["source", "image", "row", "column", "reason"])
     write_parquet(pd.concat(skipped, ignore_index=True) if skipped else lost, folder / "domain_skipped.parquet")
+    write_parquet(_own(profile, folder), folder / "domain_own.parquet")
+
+
+def _own(profile: Profile, folder: Path) -> pd.DataFrame:
+    """Score the run on its own test sets as on the others, where its predictions are there."""
+    file, own = folder / "predictions" / f"{profile.domains['run']}.parquet", "tested on its own"
+    parts = []
+    for run, answers in read_parquet(file).groupby("run_id") if file.is_file() else ():
+        names = ["annotation_id", "source", "image", "label", "rank"]
+        known = read_parquet(folder / "annotations.parquet", names).drop_duplicates("annotation_id")
+        known = domains.told(known.assign(functional_group=HARD_CORAL), f"{own} {run.rpartition('-')[2]}")
+        parts.append(domains.evaluate(answers, known, profile.resamples, profile.seed))
+    table = pd.concat(parts, ignore_index=True) if parts else domains.evaluate(*_nothing(folder))
+    return table[table["level"] != domains.LEVELS[2]]  # all its points are corals
+
+
+def _nothing(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    empty = pd.DataFrame(columns=predictions.TEXT, dtype="str")
+    return empty, read_parquet(folder / "domain_points.parquet")[:0]
