@@ -214,8 +214,8 @@ def wide(measured: pd.DataFrame, score: str = "msp") -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``dataset``, ``run_id``, ``level``, ``classes``, ``points``, ``photos``, ``macro_recall``, ``accuracy``,
-        ``auroc`` (of that score), and ``main`` with its ``ci_low`` and ``ci_high``: AUROC for coral or not where there
+        ``dataset``, ``run_id``, ``level``, ``classes``, ``points``, ``photos``, ``macro recall``, ``accuracy``,
+        ``AUROC`` (of that score), and ``main`` with its ``ci_low`` and ``ci_high``: AUROC for coral or not where there
         is one, else macro recall.
     """
     told, keys = measured[measured["score"].isna() | measured["score"].eq(score)], ["dataset", "run_id", "level"]
@@ -225,4 +225,5 @@ def wide(measured: pd.DataFrame, score: str = "msp") -> pd.DataFrame:
     )
     main = told.sort_values("metric", key=lambda names: names.map(["auroc", "macro_recall", "accuracy"].index))
     main = main.drop_duplicates(keys).rename(columns={"value": "main"})[[*keys, "main", "ci_low", "ci_high"]]
-    return table.merge(values.reset_index(), on=keys).merge(main, on=keys)
+    named = values.rename(columns={"macro_recall": "macro recall", "auroc": "AUROC"}).reset_index()
+    return table.merge(named, on=keys).merge(main, on=keys)
