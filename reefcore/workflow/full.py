@@ -10,6 +10,7 @@ import ast
 import functools
 import json
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Iterable
@@ -34,7 +35,9 @@ RUNS = {
 #: Steps that stand for what comes from outside -> what `reefcore fetch` calls it.
 OUTSIDE = {"released": ("annotations", "metadata"), "photos": ("images",), "survey": ("substrate",)}
 WORDS = {"released": "annotations", "photos": "photos", "survey": "substrate survey", "reviews": "expert verdicts"}
+WORDS |= {"domains": "other data sets"}
 WORDS |= {name: words for name, (words, _) in RUNS.items()}
+OWN = {"reviews": "reviews", "domain_points": "domains"}  # table -> what is a user's own: a chapter goes on without
 WITHOUT = {"covariates": ("photos",)}  # step -> what it can do without: then its table is empty
 THERE, PARTLY, MISSING, BROKEN = "there", "partly", "missing", "broken"
 YES, SOME, NO = "yes", "in part", "no"
@@ -188,10 +191,11 @@ class Stand:
         """Tell whether a notebook is told no where it asks ``project.has(name)``, as far as is known before it runs."""
         from reefcore.workflow import steps
 
+        if name == "domains":
+            return not _folders(self.path("domains"))
         if name == "reviews":
-            return not (
-                self.path("reviews.csv") or ((made := self.path("reviews.parquet")) and len(read_parquet(made, [])))
-            )
+            made = self.path("reviews.parquet")
+            return not (self.path("reviews.csv") or (made and len(read_parquet(made, []))))
         output = {"photos": "photos", "frames": "frames"}.get(name, f"{name}.parquet")
         step = steps.maker(self.profile, name if name in steps.SEVERAL else output)
         return step is None or bool(self.lacks(step))
@@ -267,7 +271,27 @@ def _released(stand: Stand, name: str) -> dict:
 
 
 def _weights(stand: Stand) -> list[dict]:
-    return []
+    """Look for the models of the profile's recipes in the hub's cache, by name; `fetch weights` looks into them."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    from reefcore import recipes
+    from reefcore.recipes import zero_shot
+    from reefcore.substrate import training
+
+    one, names = (
+        stand.profile,
+        [name for kind in ("recipes", "patch_recipes") for name in stand.profile.substrate.get(kind, ())],
+    )
+    found = [recipes.load(name, one.kind, one.recipe_changes) for name in one.recipes]
+    found += [training.recipe(name, one.kind, one.recipe_changes) for name in names]
+    found += [recipe for recipe in map(zero_shot.load, one.zero_shot) if recipe.kind == "clip"]
+    rows = []
+    for model in sorted({recipe.model for recipe in found if recipe.weights == "hub"}):
+        name = model.removeprefix("hf-hub:")
+        name = f"models--{name.replace('/', '--')}" if "/" in name else f"models--timm--{name}*"
+        there = next(Path(HF_HUB_CACHE).glob(f"{name}/snapshots/*/*"), None)
+        rows.append(_row(f"weights {model}", ITEMS["weights"].about, there, command=stand.command("fetch weights")))
+    return rows
 
 
 def _machine(stand: Stand) -> list[dict]:
@@ -323,9 +347,11 @@ def of(chapter, stands: dict[Profile, Stand] | None = None) -> Standing:
                 lacks[name] = lacks.get(name, True) and (soft or need in chapter.without)
         if one == chapter.profile:
             content = notebook.read(chapter.notebook)
-            missing = {name for name in bare(build.code(content))[1] if stand.missing(name)}
-            sections = _sections(content, missing)
-            lacks |= dict.fromkeys({"reviews"} & missing, True)
+            text = build.code(content)
+            sections = _sections(content, {name for name in bare(text)[1] if stand.missing(name)})
+            read = dict.fromkeys(OWN[name] for name in re.findall(r'project\.\w+\(\s*"(\w+)"', text) if name in OWN)
+            needs |= read
+            lacks |= {name: True for name in read if stand.missing(name)}
         if "photos" in needs and 0 < stand.photos[0] < stand.photos[1]:
             part = "with {:,} of {:,} photos".format(*stand.photos)
     runs = NO if not all(lacks.values()) else SOME if lacks or part else YES
@@ -333,9 +359,8 @@ def of(chapter, stands: dict[Profile, Stand] | None = None) -> Standing:
     words = ", ".join(WORDS.get(name, name) for name in first)
     why = [f"{'it needs' if runs == NO else 'without'} {words}" if first else "", part]
     fetched = [what for name in first for what in OUTSIDE.get(name, ())] + ["images"] * (runs == SOME and bool(part))
-    todo = [f"fetch {' '.join(dict.fromkeys(fetched))}"] * bool(fetched) + [
-        RUNS[name][1] for name in first if name in RUNS
-    ]
+    todo = [f"fetch {' '.join(dict.fromkeys(fetched))}"] if fetched else []
+    todo += [RUNS[name][1] for name in first if name in RUNS]
     todo = [f"run {chapter.name}"] if runs == YES else todo
     command = " && ".join(map(stand.command, todo)) if needs else f"reefcore run {chapter.name}"
     why = "; ".join(filter(None, why))
@@ -383,7 +408,7 @@ def check(profile: str | Path = "full") -> dict:
     stands = {one: stand}
     found = [of(chapter, stands) for chapter in build.chapters(["all"], {"profile": str(profile)})]
     rows = items(stand)
-    needed = {name for chapter in found for name in chapter.lacks} - {"reviews"}  # which no command gets
+    needed = {name for chapter in found for name in chapter.lacks if name in OUTSIDE or name in RUNS}
     return {
         "profile": one.name,
         "folder": str(stand.folder) if stand.folder else None,
@@ -409,7 +434,10 @@ def _next(stand: Stand, rows: list[dict]) -> list[dict]:
             "patches, colours, and what is trained on them; part of the photos will do",
         ),
         ("substrate" in open_ and "fetch substrate", "the survey of the substrate chapters"),
-        ("weights" in open_ and "fetch weights", "the models that trainings start from, for a node without a network"),
+        (
+            any(name.startswith("weights ") for name in open_) and "fetch weights",
+            "the models that trainings start from, for a node without a network",
+        ),
         ("patches" in open_ and "prepare patches", "the crops that everything is trained on"),
         ("run all", "every chapter that can run" + (", and on a GPU the trainings" if runs else "")),
     ]
@@ -432,7 +460,17 @@ def text(found: dict) -> str:
         some, left = [part for part in chapter["why"].split("; ") if part.startswith("with ")], chapter["sections"]
         return "; ".join([*some, *([f"left out: {', '.join(left)}"] if left else [])])
 
-    rows, chapters = found["items"], found["chapters"]
+    rows, chapters = [row for row in found["items"] if not row["item"].startswith("weights ")], found["chapters"]
+    models = [row for row in found["items"] if row not in rows]  # in one row
+    if lacking := [row for row in models if row["command"]]:
+        several = {
+            "there": len(models) - len(lacking),
+            "of": len(models),
+            "note": f"{lacking[0]['what']}, by `--json` each",
+        }
+        rows.insert(6, lacking[0] | several | {"item": "weights"} | ({"state": PARTLY} if lacking != models else {}))
+    elif models:
+        rows.insert(6, models[0] | {"item": "weights", "there": len(models)})
     lines = [f"Profile {found['profile']}, data folder {found['folder'] or 'not set'}", *filter(None, [found["unset"]])]
     shown = {name: [row[name] for row in rows] for name in ("item", "state")} | {"how many": map(count, rows)}
     lines += columns(
@@ -536,7 +574,7 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
 
 
 def told(names: list[str], given: dict) -> list[str]:
-    """Say after a build, a line each, what was left out, and what was run without something; other profiles lack nothing."""
+    """Say after a build, a line each, what was left out, and what was run without something."""
     from reefcore.workflow import build
 
     chapters = [
