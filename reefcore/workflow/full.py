@@ -22,6 +22,7 @@ from reefcore.errors import ReefcoreError
 from reefcore.fetch import ITEMS
 from reefcore.files import read_parquet, write_json
 from reefcore.profiles import Profile
+from reefcore.site import MADE_UP
 
 #: Steps that take a GPU -> what they make, and the command that makes it.
 RUNS = {
@@ -349,7 +350,7 @@ def of(chapter, stands: dict[Profile, Stand] | None = None) -> Standing:
             content = notebook.read(chapter.notebook)
             text = build.code(content)
             sections = _sections(content, {name for name in bare(text)[1] if stand.missing(name)})
-            read = dict.fromkeys(OWN[name] for name in re.findall(r'project\.\w+\(\s*"(\w+)"', text) if name in OWN)
+            read = dict.fromkeys(_own(text))
             needs |= read
             lacks |= {name: True for name in read if stand.missing(name)}
         if "photos" in needs and 0 < stand.photos[0] < stand.photos[1]:
@@ -502,6 +503,56 @@ def _check(options) -> int:
     return int(not found["complete"])
 
 
+# -------------------------------------------------------------------------------------------------- for the book's page
+
+
+def needs(profile: str = "full") -> list[dict]:
+    """Say what each chapter needs, whatever is there: ``chapter``, ``title``, ``needs``, ``more`` (it can do without)."""
+    from reefcore.workflow import build, notebook
+    from reefcore.workflow.project import find_profile
+
+    one, rows = find_profile(profile), []
+    stand = Stand(one)
+    stand.folder, stand.train = None, False
+    for name, path in build.notebooks(site=False).items():
+        content = notebook.read(path)
+        text = build.code(content)
+        chosen = {key: given.default for key, given in notebook.parameters(content, name).items()}
+        if chosen["profile"] == MADE_UP:  # it is of a reef of one's own
+            continue
+        every, hard = (build.reads(code, one, chosen)[one] for code in (text, bare(text)[0]))
+        must = {root for need in hard for root, soft in stand.lacks(need).items() if not soft}
+        more = {root: None for need in every for root in stand.lacks(need)} | dict.fromkeys(_own(text))
+        more = [root for root in more if root not in must]
+        ordered = [[WORDS[root] for root in WORDS if root in roots] for roots in (must, more)]
+        rows.append({"chapter": name, "title": _title(content), **dict(zip(("needs", "more"), ordered, strict=True))})
+    return rows
+
+
+def _own(text: str) -> list[str]:
+    return [OWN[name] for name in re.findall(r'project\.\w+\(\s*"(\w+)"', text) if name in OWN]
+
+
+def _title(content) -> str:
+    return next(line for cell in content.cells for line in cell.source.splitlines() if line.startswith("# "))[2:]
+
+
+def tables() -> dict[str, str]:
+    """Write the tables of the book's page in Markdown: name -> table."""
+    rows = needs()
+    items = ["| item | what it is | where it goes | licence or terms |", "|---|---|---|---|"]
+    for name, item in ITEMS.items():
+        place = f"`{item.place}`" if item.place else "the hub's own cache"
+        items.append(f"| `{name}` | {item.about} | {place} | {item.licence} |")
+    chapters = ["| chapter | needs | takes too, where it is there |", "|---|---|---|"]
+    for row in rows:
+        cells = [", ".join(row[name]) or "–" for name in ("needs", "more")]
+        chapters.append(f"| [{row['title']}](chapters/{row['chapter']}) | {' | '.join(cells)} |")
+    few = sum({*row["needs"]} <= {WORDS["released"]} for row in rows)
+    count = f"Of {len(rows)} chapters, {few} need no more than the released annotations."
+    return {"items": "\n".join(items), "chapters": "\n".join(chapters), "count": count}
+
+
 # ---------------------------------------------------------------------------------------------- what a build leaves out
 
 
@@ -544,7 +595,6 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
     import nbformat.v4
 
     content = notebook.read(chapter.notebook)
-    title = next(line for cell in content.cells for line in cell.source.splitlines() if line.startswith("# "))
     parts = [
         f"profile {chapter.profile.name}",
         f"seed {chapter.profile.seed}",
@@ -555,7 +605,10 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
     words += f" This gets it:\n\n```console\n{standing.command}\n```\n\nThen the chapter takes the place of this page: "
     words += f"`reefcore run {chapter.name} --profile {profiles.given(chapter.profile)}`."
     line = Provenance(chapter.profile.notice, parts, path.name)._repr_html_()
-    cells = [nbformat.v4.new_markdown_cell(text, id=f"left-out-{n}") for n, text in enumerate((title, words, line))]
+    cells = [
+        nbformat.v4.new_markdown_cell(text, id=f"left-out-{n}")
+        for n, text in enumerate((f"# {_title(content)}", words, line))
+    ]
     notebook.write(nbformat.v4.new_notebook(cells=cells, metadata=content.metadata), executed)
     declared = notebook.parameters(content, chapter.notebook.name)
     kept = {
