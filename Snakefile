@@ -26,11 +26,12 @@ if workflow.is_main_process:
     from reefcore.workflow import build
 
     began = time.time()
-    apart = workflow.non_local_exec or bool(config.get("apart", False))
-    if not workflow.dryrun and "lock" not in options:
+    # With an executor, --jobs is a number of nodes, and each training is a job; `--config apart=1` has that here too.
+    apart = workflow.resource_settings.nodes is not None or bool(config.get("apart", False))
+    if "lock" not in options:
         build_lock = build.lock()  # a name of its own: the lock lasts as long as this process
     planned = build.jobs(options["chapters"], options["given"], options["output"] or None, apart)
-    plan = build.keep(planned, apart and not workflow.dryrun)
+    plan = build.keep(planned)
 else:  # a job on a node of a cluster, which takes the plan as it is and touches no marker but its own
     plan = json.loads(Path("build", "plan.json").read_text())
 

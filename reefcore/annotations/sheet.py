@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from reefcore.errors import ReefcoreError
+from reefcore.files import read_parquet
 
 HEAD = 1 << 20  # bytes and characters read at a time, and enough of a file to tell its format
 DELIMITERS = ",;\t|"
@@ -75,7 +76,7 @@ class Head:
     Attributes
     ----------
     path : Path
-    kind : {'text', 'workbook', 'zip', 'json', 'folder'}
+    kind : {'text', 'workbook', 'zip', 'json', 'parquet', 'folder'}
     start : str
         The first characters of a text file.
     header : list of str
@@ -137,6 +138,8 @@ def look(path: str | Path) -> Head:
         raise ReefcoreError(f"this file cannot be opened ({error.strerror})", path) from None
     if not start.strip():
         raise ReefcoreError("this file is empty", path, "export it, or copy it, again")
+    if start.startswith(b"PAR1") and (columns := _parquet_columns(path)):
+        return Head(path, "parquet", header=columns)
     for magic, name in MAGIC.items():
         if start.startswith(magic):
             raise ReefcoreError(f"this is {name}, not a table of points", path, REMEDY.get(name, ANNOTATIONS))
@@ -163,13 +166,24 @@ def look(path: str | Path) -> Head:
     return Head(path, "text", text, split(first, delimiter) or first.split(delimiter), delimiter)
 
 
+def _parquet_columns(path: Path) -> list[str]:
+    """Name the columns of a Parquet table; none where it is damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_schema(path).names
+    except (pa.ArrowException, OSError):
+        return []
+
+
 def lower_headers(head: Head) -> Iterator[Head]:
     """Give the head of a table again with its second, third, ... record as the header, for titles above a table.
 
     Of a workbook, its further worksheets follow.
     """
     if head.kind == "workbook":
-        for sheet, rows in itertools.groupby(_workbook_records(head.path), lambda record: record[0]):
+        for sheet, rows in itertools.groupby(workbook_records(head.path), lambda record: record[0]):
             filled = itertools.islice((cells for _, _, cells in rows if not is_blank(cells)), TITLES + 1)
             for titles, cells in enumerate(filled):
                 if titles or sheet != head.sheet:
@@ -204,7 +218,7 @@ def _look_zip(path: Path) -> Head:
     with unzip(path, "copy it again", "this zip file or workbook is damaged") as archive:
         names = sorted(archive.namelist())
         if "xl/workbook.xml" in names:
-            for sheet, _, cells in _workbook_records(path):
+            for sheet, _, cells in workbook_records(path):
                 return Head(path, "workbook", header=cells, sheet=sheet)
             raise ReefcoreError("this workbook is empty", path, "save the table of points in it")
         tables = [name for name in names if name.lower().endswith(".csv")]
@@ -352,7 +366,7 @@ def fit(cells: list[str], width: int, needed: int | None = None) -> list[str] | 
     return cells[:width] + [""] * (width - len(cells))
 
 
-def _workbook_records(path: Path) -> Iterator[tuple[str, int, list[str]]]:
+def workbook_records(path: Path) -> Iterator[tuple[str, int, list[str]]]:
     """Give the rows of all worksheets as text, of each from its first row that is not blank: worksheet, line, cells."""
     import openpyxl
 
@@ -429,7 +443,7 @@ class Records:
     def _workbook_rows(self):
         """Give the rows of the worksheet, and those below the same header in others; say which are not read."""
         names, alike = _stripped(self.head.header), []
-        for sheet, group in itertools.groupby(_workbook_records(self.head.path), lambda record: record[0]):
+        for sheet, group in itertools.groupby(workbook_records(self.head.path), lambda record: record[0]):
             rows = ((line, cells, "") for _, line, cells in group)
             if sheet == self.head.sheet:
                 yield from rows
@@ -479,6 +493,11 @@ class Sheet:
 
 def load(head: Head, short: bool = False) -> Sheet:
     """Read a whole table as text; with `short`, a row may end early, as Excel leaves out delimiters of blank cells."""
+    if head.kind == "parquet":
+        frame = read_parquet(head.path, head.header)
+        frame = pd.DataFrame({at: frame[name].map(_cell, na_action="ignore") for at, name in enumerate(head.header)})
+        frame = frame.astype("str").fillna("")
+        return Sheet(frame, np.arange(2, len(frame) + 2), [], len(frame))
     if (plain := _load_plain(head)) is not None:
         return Sheet(plain, np.arange(2, len(plain) + 2), [], len(plain))
     found, lines, rows = Records(head, short), [], []

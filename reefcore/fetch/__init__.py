@@ -13,7 +13,7 @@ from reefcore import __version__
 REEFNET, SUBSTRATE = "ReefNet/ReefNet-1.0", "QCR-Underwater-Perception/reef-guidance-system"  # datasets on the hub
 RELEASED, PHOTOS, QUARANTINE, MEOW = "released", "photos", "quarantine", "meow"  # folders of the data folder
 #: What hosts are told of who asks; a host can find the project by it.
-USER_AGENT = f"reefcore/{__version__} (the ReefNet Companion; downloads for research on coral reefs)"
+USER_AGENT = f"reefcore/{__version__} (the ReefNet Companion, downloads for research on coral reefs)"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ ITEMS = {
     "meow": Item(
         "the polygons of the Marine Ecoregions of the World (1 MB)",
         MEOW,
-        "free to use with citation (Spalding et al. 2007, doi:10.1641/B570707)",
+        "as WWF and The Nature Conservancy publish it; to be cited: Spalding et al. 2007, doi:10.1641/B570707",
         {},
     ),
     "substrate": Item(

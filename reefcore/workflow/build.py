@@ -483,15 +483,14 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None, apart:
     return [dataclasses.replace(job, priority=len(waiting[job.marker])) for job in plan.values()]
 
 
-def keep(planned: list[Job], written: bool = True) -> list[dict]:
+def keep(planned: list[Job]) -> list[dict]:
     """Describe a plan in plain values, and write it down for jobs on a cluster, which must not plan again."""
     plan = [
         dataclasses.asdict(job)
         | {"marker": str(job.marker), "needs": [str(need) for need in job.needs], "rule": rule(job.name)}
         for job in planned
     ]
-    if written:
-        write_json(plan, keys.root() / PLAN)
+    write_json(plan, keys.root() / PLAN)
     return plan
 
 
@@ -607,11 +606,7 @@ def run(
     except ImportError:
         raise ReefcoreError("Snakemake is not installed", do="pip install 'reefcore[book]'") from None
     if executor and importlib.util.find_spec(f"snakemake_executor_plugin_{executor.replace('-', '_')}") is None:
-        do = (
-            "pip install 'reefcore[cluster]'"
-            if executor == "slurm"
-            else f"install snakemake-executor-plugin-{executor}"
-        )
+        do = f"pip install snakemake-executor-plugin-{executor}; that of slurm is in reefcore[cluster]"
         raise ReefcoreError(f"Snakemake has no executor {executor} here", do=do)
     names, output = [_meant(name) for name in names], Path(output).absolute() if output else None
     given = {name: _meant(value, name == "profile") for name, value in given.items()}
