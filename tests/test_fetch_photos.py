@@ -336,6 +336,12 @@ def test_pages_that_go_in_a_circle_end(run, site):
     assert "the pages of the source go in a circle" in table.at["f.jpg", "reason"] and len(site.paths()) < 8
 
 
+def test_names_that_are_all_unknown_are_said_with_one_that_is_known(run):
+    _, table = run(asked(*(f"x{n}" for n in range(10))))
+    reason = "none of 10 names is among the 5 photos of the source, which has 'a.jpg' for example"
+    assert table["state"].eq("missing").all() and table["reason"].eq(reason).all()
+
+
 def test_photos_put_there_by_hand_are_verified_and_lost_ones_wanted_again(run, site, tmp_path):
     folder = tmp_path / "photos" / "Reef " / " A"
     folder.mkdir(parents=True)

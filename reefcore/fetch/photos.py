@@ -39,6 +39,7 @@ ATTEMPTS = 3  # of a photo that comes damaged; twice the same bytes are believed
 #: Photos in a row that are refused, cannot be reached, ..., after which a source is given up; such sources in a row,
 #: after which the crawl ends.
 TROUBLES, SOURCES = {"denied": 5, "unreachable": 3, "unexpected": 5, "quarantined": 20}, 3
+STRANGE = 10  # names of which not one is found: then names are written otherwise, and the source counts as given up
 LEAST = 10  # points that a class should keep in a part of a split
 
 
@@ -436,10 +437,13 @@ class _Crawl:
                 said(row, "missing" if failure.kind in ("gone", "private") else "failed", reason=str(failure))
             return str(failure) if failure.kind in TROUBLES else ""
         names, todo, troubles, given_up, running = dict(self.manifest.listed(source)), [], Counter(), "", {}
+        if len(found) >= STRANGE and names and not any(number for number, _ in found.values()):
+            given_up = f"none of {len(found):,} names is among the {len(names):,} photos of the source"
+            given_up += f", which has {next(iter(names.values()))!r} for example"
         due = due.assign(number=[found[name][0] for name in due["image"]], note=[found[n][1] for n in due["image"]])
         for row in due.itertuples(index=False):
             if pd.isna(row.number):
-                said(row, "missing", reason=row.note)
+                said(row, "missing", reason=given_up or row.note)
             else:
                 todo.append(row)
         while todo or running:
