@@ -13,7 +13,7 @@ from reefcore import __version__
 REEFNET, SUBSTRATE = "ReefNet/ReefNet-1.0", "QCR-Underwater-Perception/reef-guidance-system"  # datasets on the hub
 RELEASED, PHOTOS, QUARANTINE, MEOW = "released", "photos", "quarantine", "meow"  # folders of the data folder
 #: What hosts are told of who asks; a host can find the project by it.
-USER_AGENT = f"reefcore/{__version__} (the ReefNet Companion; downloads for research on coral reefs)"
+USER_AGENT = f"reefcore/{__version__} (the ReefNet Companion, downloads for research on coral reefs)"
 
 
 @dataclass(frozen=True)

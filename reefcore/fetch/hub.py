@@ -132,7 +132,8 @@ class Hub:
                 if not began and (cached := self._cached(listing, remote)):
                     _link(cached, part)
                     began = remote.size
-                self._patiently(lambda: self._stream(listing, remote, part), path.name, listing.repository)
+                if part.stat().st_size < remote.size:
+                    self._patiently(lambda: self._stream(listing, remote, part), path.name, listing.repository)
                 if not (wrong := differs(part, remote)):
                     os.replace(part, path)
                     return _facts(path, listing.repository, listing.commit, remote.path)
@@ -149,7 +150,7 @@ class Hub:
         return found if isinstance(found, str) and os.path.getsize(found) == remote.size else None
 
     def _stream(self, listing: Listing, remote: Remote, part: Path) -> None:
-        from huggingface_hub import hf_hub_url, logging
+        from huggingface_hub import get_hf_file_metadata, hf_hub_url, logging
         from huggingface_hub.file_download import http_get
         from huggingface_hub.utils import build_hf_headers
         from tqdm import tqdm
@@ -161,10 +162,15 @@ class Hub:
         where = {"repo_type": listing.kind, "revision": listing.commit, "endpoint": self.endpoint}
         headers = build_hf_headers(library_name="reefcore", library_version=__version__, user_agent=USER_AGENT)
         logging.set_verbosity_error()  # what it warns of is tried again here
+        url = hf_hub_url(listing.repository, remote.path, **where)
+        # Asked first: `http_get` would wait as long as it is told to, and write down whatever page answers.
+        head = get_hf_file_metadata(url, timeout=self.timeout, endpoint=self.endpoint, headers=headers)
+        if head.commit_hash is None or head.size not in (None, remote.size):
+            raise ValueError(f"{head.commit_hash}, {head.size} bytes")
         with open(part, "ab") as file:
             try:
                 http_get(
-                    hf_hub_url(listing.repository, remote.path, **where),
+                    url,
                     file,
                     resume_size=file.tell(),
                     headers=headers | {"Accept-Encoding": "identity"},
@@ -387,7 +393,7 @@ def plan(folder: str | Path, items: Iterable[str], revision: str | None = None, 
     listing, found, unknown, rows = None, {}, [], []
     if revision is not None or there != set(wanted):
         pinned = revision or next((facts["revision"] for _, facts in sorted(known.items())), None)
-        listing = offline(wanted, pinned) if _is_offline() else hub.listing(REEFNET, pinned)
+        listing = offline(wanted, pinned) if is_offline() else hub.listing(REEFNET, pinned)
         found, _ = find(listing, {name: pattern for name, (_, pattern) in wanted.items()})
         everything, _ = find(
             listing, {name: pattern for item in ITEMS.values() for name, pattern in item.files.items()}
@@ -420,25 +426,29 @@ def get(folder: str | Path, planned: pd.DataFrame, hub: Hub | None = None) -> pd
     Raises
     ------
     ReefcoreError
-        Where the hub lacks a file, or a file cannot be had (those before it stay).
+        Where the hub lacks a file, or one cannot be had; after the others have been fetched.
     """
     folder, hub = Path(folder), hub or Hub()
-    listing, found, known, states = planned.attrs["listing"], planned.attrs["found"], record(folder), []
+    listing, found, known, states, failed = planned.attrs["listing"], planned.attrs["found"], record(folder), [], []
     for name, state in zip(planned["file"], planned["state"], strict=True):
         if state == "to fetch":
-            if (folder / name).exists():  # another file of that name: by hand, of another revision, or cut off
+            if (folder / name).exists() and not is_there(folder, name, known):  # put there by hand, or cut off since
                 os.replace(folder / name, folder / f"{name}.before")
             for old in folder.glob(f".{name}.*.part"):
                 if old != part_of(folder / name, found[name]):
                     old.unlink()
-            known[name] = hub.fetch(listing, found[name], folder / name)
-            state = "fetched"
-        elif listing:
+            try:
+                known[name], state = hub.fetch(listing, found[name], folder / name), "fetched"
+            except ReefcoreError as error:
+                failed.append(error)
+        elif name in found:
             known[name] = _facts(folder / name, listing.repository, listing.commit, found[name].path)
         states.append(state)
         write_json(known, folder / RECORD)
+    if failed:
+        raise failed[0]
     if lacking := planned.loc[planned["state"] == "missing", "file"].tolist():
-        if _is_offline():
+        if is_offline():
             raise ReefcoreError(
                 f"the hub's cache has no {lacking[0]}, and HF_HUB_OFFLINE is set", do=_download(lacking)
             )
@@ -448,7 +458,8 @@ def get(folder: str | Path, planned: pd.DataFrame, hub: Hub | None = None) -> pd
     return planned.assign(state=states, left=0)
 
 
-def _is_offline() -> bool:
+def is_offline() -> bool:
+    """Tell whether HF_HUB_OFFLINE forbids to ask the hub."""
     from huggingface_hub import constants
 
     return constants.is_offline_mode()
@@ -460,17 +471,20 @@ def _download(names: Iterable[str]) -> str:
 
 def offline(names: Iterable[str], revision: str | None = None) -> Listing:
     """List what the hub's cache has of ReefNet's dataset, for HF_HUB_OFFLINE, with sizes and hashes as they are."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
-    try:
-        top = Path(snapshot_download(REEFNET, repo_type="dataset", revision=revision, local_files_only=True))
-    except LocalEntryNotFoundError:
-        what = "HF_HUB_OFFLINE is set, and the hub's cache has nothing of this"
-        raise ReefcoreError(what, REEFNET, _download(names)) from None
-    paths = sorted(path for path in top.rglob("*") if path.is_file())
-    files = tuple(Remote(str(path.relative_to(top)), path.stat().st_size, sha256(path)) for path in paths)
-    return Listing(REEFNET, top.name, files)
+    with contextlib.suppress(CacheNotFound):
+        for repository in scan_cache_dir(constants.HF_HUB_CACHE).repos:
+            if (repository.repo_id, repository.repo_type) == (REEFNET, "dataset"):
+                kept = sorted(repository.revisions, key=lambda one: (one.last_modified, one.commit_hash), reverse=True)
+                for one in kept:
+                    if revision is None or revision in (one.commit_hash, *one.refs):
+                        top = one.snapshot_path
+                        paths = sorted((str(file.file_path.relative_to(top)), file.file_path) for file in one.files)
+                        files = tuple(Remote(name, path.stat().st_size, sha256(path)) for name, path in paths)
+                        return Listing(REEFNET, one.commit_hash, files)
+    what = "HF_HUB_OFFLINE is set, and the hub's cache has nothing of this"
+    raise ReefcoreError(what, REEFNET, _download(names))
 
 
 def room(folder: str | Path, needed: int) -> int:

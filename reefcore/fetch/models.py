@@ -8,7 +8,7 @@ import pandas as pd
 
 from reefcore import recipes
 from reefcore.errors import ReefcoreError
-from reefcore.fetch.hub import Hub, Remote, room
+from reefcore.fetch.hub import Hub, Remote, is_offline, room
 from reefcore.profiles import Profile
 from reefcore.recipes import zero_shot
 from reefcore.substrate import training
@@ -79,7 +79,11 @@ def plan(table: pd.DataFrame, hub: Hub | None = None) -> pd.DataFrame:
     hub, rows = hub or Hub(), []
     for repository, files in zip(table["repository"], table["files"], strict=True):
         there = all(any(isinstance(try_to_load_from_cache(repository, name), str) for name in names) for names in files)
-        size = 0 if there else sum(one.size for one in _taken(hub.listing(repository, kind="model").files, files))
+        size = (
+            0
+            if there or is_offline()
+            else sum(one.size for one in _taken(hub.listing(repository, kind="model").files, files))
+        )
         rows.append((there, size))
     return table.assign(there=[there for there, _ in rows], size=[size for _, size in rows])
 

@@ -104,6 +104,8 @@ def duration(seconds: float) -> str:
 
 
 def _took(left: float, free: float) -> str:
+    if not left:
+        return f"Nothing is left to fetch; {size(free)} are free."
     return f"{size(left)} to fetch, about {duration(left / SPEED)} at {size(SPEED)} a second; {size(free)} are free."
 
 
@@ -174,7 +176,8 @@ def _released(names: list[str], options, profile: Profile, folder: Path, say: Ca
     packed = planned.loc[planned["file"].str.endswith(".zip") & (planned["state"] == "to fetch"), "size"]
     say("  " + _took(left, hub.room(folder, left + int(packed.sum()))))
     if not options.dry_run:
-        say(LICENCE)
+        if left:
+            say(LICENCE)
         planned = hub.get(place, planned)
         say(f"{', '.join(names)}: in {place}.")
     told = {name: {"files": _rows(planned[planned["item"] == name].drop(columns="item"))} for name in names}
