@@ -255,7 +255,7 @@ def test_photos_that_are_not_whole_or_not_the_right_ones_are_quarantined(run, si
     assert table["reason"].tolist()[:4] == [
         "it ends early",
         "it has no bytes",
-        "it has 32 x 24 pixels, and its page says 64 x 48",
+        "it has 32 x 24 pixels, and is said to have 64 x 48",
         "it is a page of text, not a photo",
     ]
     assert (tmp_path / "quarantine" / "Reef " / " A" / "c d.jpg").read_bytes() == site.photos[12]
@@ -270,6 +270,8 @@ def test_without_a_size_the_points_must_lie_in_the_photo_and_turned_photos_stay_
     site.sizes = None
     _, table = run(asked("a.jpg", row=100))
     assert table.at["a.jpg", "reason"] == "it has 64 x 48 pixels, and a point lies at row 100, column 5"
+    _, table = run(asked("b.JPG").assign(expected_width=640, expected_height=480))
+    assert table.at["b.JPG", "reason"] == "it has 64 x 48 pixels, and is said to have 640 x 480"
     turned = jpeg(3, 64, 48, exif=b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0")
     assert photos.verify(turned, 47, 63) == (64, 48)
     with pytest.raises(ReefcoreError, match="decompression bomb"):

@@ -265,7 +265,7 @@ def verify(data: bytes, row: int = 0, column: int = 0, size: tuple[int, int] | N
     if truncated:
         raise ReefcoreError("it ends early")
     if size and (width, height) != size:
-        raise ReefcoreError(f"it has {width} x {height} pixels, and its page says {size[0]} x {size[1]}")
+        raise ReefcoreError(f"it has {width} x {height} pixels, and is said to have {size[0]} x {size[1]}")
     if not size and (row > height or column > width):
         raise ReefcoreError(f"it has {width} x {height} pixels, and a point lies at row {row}, column {column}")
     return width, height
@@ -400,7 +400,7 @@ class _Crawl:
                     continue
                 raise
             try:
-                size = verify(data, row.row, row.column, page.size)
+                size = verify(data, row.row, row.column, page.size or _expected(row))
             except ReefcoreError as error:
                 reason, digest = error.what, hashlib.sha256(data).hexdigest()
                 if digest == before:
@@ -476,11 +476,16 @@ class _Crawl:
         return given_up
 
 
+def _expected(row) -> tuple[int, int] | None:
+    size = getattr(row, "expected_width", None), getattr(row, "expected_height", None)
+    return None if any(map(pd.isna, size)) else (int(size[0]), int(size[1]))
+
+
 def _look(one: tuple) -> tuple[dict, str]:
     """Verify a photo that lies there already; return its facts, or what is wrong with it."""
     row, path = one
     try:
-        return _facts(data := path.read_bytes(), verify(data, row.row, row.column)), ""
+        return _facts(data := path.read_bytes(), verify(data, row.row, row.column, _expected(row))), ""
     except ReefcoreError as error:
         return {}, error.what
 
@@ -505,7 +510,7 @@ def crawl(folder: str | Path, photos: pd.DataFrame, sources: pd.DataFrame, clien
     folder : path
         The data folder.
     photos : DataFrame
-        From `wanted`.
+        From `wanted`; ``expected_width`` and ``expected_height``, where known, count where its host says no size.
     sources : DataFrame
         From `numbered`.
     client : Client
