@@ -462,10 +462,9 @@ class _Crawl:
                     if failure.kind in ("busy", "stopped"):
                         raise
                     self.keep(failure)
-                    state, more = (
-                        "missing" if failure.kind in ("gone", "private") else "failed",
-                        {"reason": str(failure)},
-                    )
+                    state, more = "failed", {"reason": str(failure)}
+                    if failure.kind in ("gone", "private"):
+                        state = "missing"
                     troubles[failure.kind] += 1
                 said(row, state, **facts | more)
                 if not given_up and any(troubles[kind] >= most for kind, most in TROUBLES.items()):
