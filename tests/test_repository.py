@@ -23,9 +23,10 @@ parallel tables images published croissant
 annotations
 taxonomy worms
 curation review benthos
-bulk attribution released
+bulk attribution
 splits
-geography
+geography workbooks
+released
 covariates patches shards
 selection
 sample
@@ -70,8 +71,7 @@ TABLES_ONLY = [
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
-TABLES_ONLY += ["site", "spreadsheets", "released"]
-TABLES_ONLY += ["fetch", "fetch.hub", "fetch.archive", "fetch.places", "fetch.models"]
+TABLES_ONLY += ["site", "spreadsheets", "released", "workbooks"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
 TABLES_ONLY += ["benthos", "cover", "diversity", "effort"]
 TABLES_ONLY += ["overview", "explorer"]
