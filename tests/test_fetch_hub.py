@@ -178,6 +178,25 @@ def test_each_fault_is_one_sentence_leaves_nothing_corrupt_and_the_same_command_
     assert_whole(tmp_path)
 
 
+def test_files_kept_in_pieces_come_as_one_that_can_be_resumed(host, tmp_path):
+    host.xet = True
+    host.fault("/cdn/", "drop", after=20_000)
+    fetched(tmp_path)
+    assert_whole(tmp_path)
+    assert ranges(host) == [None, "bytes=20000-"] and not host.paths(pattern="xet-read-token")
+
+
+def test_a_file_that_another_process_fetches_is_left_to_it(host, tmp_path):
+    remote = next(one for one in hub.Hub().listing(REEFNET).files if one.path == CSV)
+    with (
+        hub._alone(hub.part_of(tmp_path / CSV, remote)),
+        pytest.raises(ReefcoreError, match="another process is fetching this file; wait for it"),
+    ):
+        fetched(tmp_path)
+    fetched(tmp_path)
+    assert_whole(tmp_path)
+
+
 def test_a_closed_repository_opens_with_a_token(host, tmp_path, monkeypatch):
     host.gated.add(REEFNET)
     with pytest.raises(ReefcoreError, match="make a token in your settings there, and set HF_TOKEN"):

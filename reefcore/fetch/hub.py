@@ -136,7 +136,7 @@ class Hub:
                     self._patiently(lambda: self._stream(listing, remote, part), path.name, listing.repository)
                 if not (wrong := differs(part, remote)):
                     os.replace(part, path)
-                    return _facts(path, listing.repository, listing.commit, remote.path)
+                    return _facts(path, listing, remote)
                 part.unlink()
                 if not began:
                     break
@@ -243,14 +243,14 @@ def differs(path: Path, remote: Remote) -> str:
     return ""
 
 
-def _facts(path: Path, repository: str, commit: str, name: str) -> dict:
+def _facts(path: Path, listing: Listing, remote: Remote) -> dict:
     state = path.stat()
     return {
-        "repository": repository,
-        "revision": commit,
-        "name": name,
+        "repository": listing.repository,
+        "revision": listing.commit,
+        "name": remote.path,
         "size": state.st_size,
-        "sha256": sha256(path),
+        "sha256": remote.sha256 or sha256(path),
         "modified": state.st_mtime_ns,
         "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -442,7 +442,7 @@ def get(folder: str | Path, planned: pd.DataFrame, hub: Hub | None = None) -> pd
             except ReefcoreError as error:
                 failed.append(error)
         elif name in found:
-            known[name] = _facts(folder / name, listing.repository, listing.commit, found[name].path)
+            known[name] = _facts(folder / name, listing, found[name])
         states.append(state)
         write_json(known, folder / RECORD)
     if failed:
