@@ -158,7 +158,7 @@ def test_resources_that_cannot_be_are_refused(smoke, given, sentence):
     [
         (["--executor", "slurm"], "--executor, --jobs and --workflow-profile are of a cluster and go together"),
         (["--jobs", "3"], "give --executor, such as slurm"),
-        (["--executor", "none", "--jobs", "3"], "Snakemake has no executor none here; pip install snakemake-executor-plugin-none"),
+        (["--executor", "none", "--jobs", "3"], "Snakemake has no executor none here; pip install snakemake-"),
         (["--executor", "slurm", "--jobs", "3", "--workflow-profile", "."], "holds no settings of Snakemake"),
     ],
 )
