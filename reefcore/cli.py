@@ -89,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     parameters(one)
     one.add_argument("--cores", type=int, default=2, help="processes at a time (2)")
     one.add_argument("--output", metavar="DIR", help="where the executed notebooks go (book/chapters)")
+    one.add_argument("--train", action="store_true", help="start trainings of full size on a machine without a GPU too")
     one.add_argument("--executor", default="", metavar="NAME", help="of Snakemake, for a cluster: slurm, ... (none)")
     one.add_argument("--jobs", type=_processes, metavar="N", help="with --executor: jobs submitted at a time")
     help = "with --executor: a folder whose config.yaml has settings of Snakemake: account, partition, ..."
@@ -260,6 +261,10 @@ def _parser() -> argparse.ArgumentParser:
     group = commands.add_parser("substrate", help="decide from frames of the seabed where to deploy devices")
     _substrate(group.add_subparsers(required=True, metavar="COMMAND"), command)
 
+    from reefcore.workflow import full
+
+    full.add(commands, command)
+
     group = commands.add_parser("site", help="work with annotations and photos of one's own reef")
     _site(group.add_subparsers(required=True, metavar="COMMAND"), command, parameters)
 
@@ -284,6 +289,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("folder", nargs="?", help="the rendered book (book/_build/html)")
     one.add_argument("--output", metavar="FILE", help="the PDF (build/reefnet-companion-VERSION-PROFILE.pdf)")
 
+    from reefcore.workflow import fetching
+
+    fetching.add(commands, command)
     one = command(commands, "job", _job, "do one job of a build, as Snakemake calls it")
     one.add_argument("kind", choices=["step", "chapter"])
     one.add_argument("name")
@@ -406,7 +414,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _run(options) -> int:
-    from reefcore.workflow import build
+    from reefcore.workflow import build, full, launch
 
     if options.cores < 1:
         raise ReefcoreError(f"nothing can be run on {options.cores} cores", do="give --cores 1 or more")
@@ -415,11 +423,14 @@ def _run(options) -> int:
         raise ReefcoreError("--executor, --jobs and --workflow-profile are of a cluster and go together", do=do)
     given = dict(options.given) | ({"profile": options.profile} if options.profile else {})
     began = time.perf_counter()
+    if options.train:
+        os.environ[launch.TRAIN] = "1"
     cluster = {"executor": options.executor, "at_once": options.jobs, "settings": options.workflow_profile}
     if not build.run(options.chapters, given, options.output, options.cores, **cluster):
         print("reefcore: the build is not complete; see above, and .snakemake/log for more", file=sys.stderr)
         return 1
-    print(f"Everything is up to date ({time.perf_counter() - began:.1f} s).", file=sys.stderr)
+    told, took = full.told(options.chapters, given), time.perf_counter() - began
+    print("\n".join([*told, f"Everything{' else' * bool(told)} is up to date ({took:.1f} s)."]), file=sys.stderr)
     return 0
 
 

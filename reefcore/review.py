@@ -285,7 +285,7 @@ def quality(annotations: pd.DataFrame, reviews: pd.DataFrame, site: str = "", **
     Parameters
     ----------
     annotations, reviews : DataFrame
-        The tables.
+        The tables. Without any review there is nothing to filter by, and both steps keep everything.
     site : str
         The held-out source (Al-Wajh in the paper): labelled by experts, so neither judged by the label criteria nor
         filtered; of it, the labels that the other sources keep count.
@@ -300,6 +300,8 @@ def quality(annotations: pd.DataFrame, reviews: pd.DataFrame, site: str = "", **
     away = annotations["source"] == site
     curated, _ = curation.curate(annotations[~away], **criteria)
     kept, _ = filter_by_review(curated, reviews)
+    if reviews.empty:
+        kept["step2"] = kept["step1"]
     table = kept.merge(curated[["annotation_id", "image"]], on="annotation_id").assign(site=False)
     there = curation.drop_duplicates(curation.hard_corals(annotations[away]))[0]
     there = there[there["label"].isin(set(table.loc[table["step1"], "label"]))]

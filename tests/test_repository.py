@@ -25,7 +25,8 @@ taxonomy worms
 curation review benthos
 bulk attribution
 splits
-geography
+geography workbooks
+released
 covariates patches shards
 selection
 sample
@@ -48,6 +49,7 @@ overview
 explorer
 figures
 profiles
+fetch
 site
 workflow
 cli
@@ -69,7 +71,8 @@ TABLES_ONLY = [
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
-TABLES_ONLY += ["site", "spreadsheets"]
+TABLES_ONLY += ["site", "spreadsheets", "released", "fetch", "fetch.hub", "fetch.archive"]
+TABLES_ONLY += ["fetch.places", "fetch.models", "workbooks"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
 TABLES_ONLY += ["benthos", "cover", "diversity", "effort"]
 TABLES_ONLY += ["overview", "explorer"]

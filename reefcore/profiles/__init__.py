@@ -121,12 +121,13 @@ class Profile:
         ReefcoreError
             Where the folder is named by an environment variable that is not set.
         """
+        named = re.findall(r"\$\{?(\w+)", self.data)
         text = os.path.expandvars(os.path.expanduser(self.data))
-        if unset := re.search(r"\$\{?(\w+)", text):
+        if unset := [name for name in named if not os.environ.get(name)]:  # empty, it would be the checkout
             raise ReefcoreError(
-                f"the data folder is named by the environment variable {unset[1]}, which is not set",
+                f"the data folder is named by the environment variable {unset[0]}, which is not set",
                 self.path,
-                f"set {unset[1]} to the folder with the released data, or write the folder into a copy of this file",
+                f"set {unset[0]} to the folder with the released data, or write the folder into a copy of this file",
             )
         return root / text
 

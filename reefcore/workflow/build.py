@@ -9,6 +9,7 @@ import datetime
 import importlib.metadata
 import importlib.util
 import json
+import os
 import re
 import shlex
 import shutil
@@ -22,7 +23,7 @@ from reefcore.errors import ReefcoreError
 from reefcore.files import share, write_json
 from reefcore.profiles import Profile
 from reefcore.site import MADE_UP
-from reefcore.workflow import keys, notebook, resources, sites, steps
+from reefcore.workflow import keys, launch, notebook, resources, sites, steps
 from reefcore.workflow.project import RECORD, code_version, find_profile, fingerprint
 
 BOOK = "book/chapters"  # where the book looks for the executed notebooks
@@ -48,6 +49,8 @@ class Chapter:
         The steps whose outputs it reads.
     beside : tuple
         Of other projects that it opens: their profiles (a site is one), each with the steps.
+    without : tuple of str
+        Of a full profile: the steps whose outputs it would read too, and does without; see `reefcore.workflow.full`.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Chapter:
     given: dict = dataclasses.field(hash=False)
     needs: tuple[str, ...] = ()
     beside: tuple[tuple[Profile, tuple[str, ...]], ...] = ()
+    without: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -122,7 +126,9 @@ def chapters(names: list[str], given: dict) -> list[Chapter]:
             f"unknown parameter {unknown[0]!r}", ", ".join(p.stem for p in paths), f"there are {', '.join(known)}"
         )
     asked = find_profile(given["profile"]) if "profile" in given else None
-    result = []
+    from reefcore.workflow import full  # which is made of what is here
+
+    result, stands = [], {}
     for path in paths:
         mine = {name: value for name, value in given.items() if name in declared[path] and name != "profile"}
         if asked and (place := _place(asked, declared[path], path.stem)):
@@ -130,9 +136,15 @@ def chapters(names: list[str], given: dict) -> list[Chapter]:
         settled = notebook.settle(mine, declared[path], path.name)
         chosen = {name: parameter.default for name, parameter in declared[path].items()} | settled
         under = find_profile(chosen.get("profile", "sample")).with_seed(chosen.get("seed"))
-        found = reads(_code(contents[path]), under, chosen)
+        found = reads(code(contents[path]), under, chosen)
         beside = tuple((one, steps_) for one, steps_ in found.items() if one != under and steps_)
-        result.append(Chapter(path.stem, path, under, settled, found[under], beside))
+        needs, without = found[under], ()
+        if under.kind == "full":
+            hard = reads(full.bare(code(contents[path]))[0], under, chosen)[under]
+            stand = stands[under] = stands.get(under) or full.Stand(under)
+            without = stand.without(needs, hard)
+            needs = tuple(need for need in needs if need not in without)
+        result.append(Chapter(path.stem, path, under, settled, needs, beside, without))
     return result
 
 
@@ -145,15 +157,15 @@ def _place(asked: Profile, declared: dict, name: str) -> str | None:
     return next((place for place in fitting if place in declared), None)
 
 
-def _code(content) -> str:
+def code(content) -> str:
     """Join the code cells of a notebook as Python, without the lines of IPython's own (``%``, ``!``)."""
     cells = "\n".join(cell.source for cell in content.cells if cell.cell_type == "code")
     return re.sub(r"(?m)^\s*[%!].*$", "", cells)
 
 
-def needs(code: str, profile: Profile) -> tuple[str, ...]:
+def needs(text: str, profile: Profile) -> tuple[str, ...]:
     """List the steps of a profile that a notebook's code reads from; see `reads`."""
-    return reads(code, profile, {})[profile]
+    return reads(text, profile, {})[profile]
 
 
 def reads(code: str, profile: Profile, chosen: dict) -> dict[Profile, tuple[str, ...]]:
@@ -220,7 +232,11 @@ def _outputs(profile: Profile, used: str, arguments: list | None) -> set[str]:
     if profile.kind == "site":
         asked = "predictions.parquet" if (used, name) == ("has", "classifier") else "images.parquet"
         return {asked} if used in ("photos", "patches", "located", "has", "lacks") else set()
-    return {{"photos": "photos", "patches": "patches.parquet", "frames": "frames"}.get(used, "")} - {""}
+    folders = {"photos": "photos", "patches": "patches.parquet", "frames": "frames"}
+    if used == "has" and name:  # asking takes the table, but starts no training
+        known = name in folders or name in several or steps.maker(profile, f"{name}.parquet")
+        return {folders.get(name, f"{name}.parquet")} if known and name not in several else set()
+    return {folders.get(used, "")} - {""}
 
 
 def ingredients(chapter: Chapter) -> dict[str, str]:
@@ -231,9 +247,9 @@ def ingredients(chapter: Chapter) -> dict[str, str]:
         "notebook": keys.text_hash(json.dumps([cell for cell in cells if cell[0] == "code"])),
         "words": keys.text_hash(json.dumps([cell if cell[0] != "code" else [] for cell in cells])),
         **keys.environment(own=chapter.profile.kind == "site"),
-        **keys.modules(source=_code(content)),
+        **keys.modules(source=code(content)),
     }
-    makes_report = "reefcore.workflow.report" in keys.imports(_code(content))
+    makes_report = "reefcore.workflow.report" in keys.imports(code(content))
     if makes_report:  # of chapters that count as well
         made_of |= {f"site {name}": keys.digest(path) for name, path in notebooks(site=True).items()}
     for name in (*_RUN_BY, *(("report.py", "page.py") if makes_report else ())):
@@ -434,11 +450,18 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None, apart:
             command,
         )
 
+    if apart:  # a cluster has GPUs where this machine has none
+        os.environ.setdefault(launch.TRAIN, "1")
     found = chapters(names, given)
     named = find_profile(given["profile"]).name if "profile" in given else None
     if named and not any(named in (c.profile.name, *(one.name for one, _ in c.beside)) for c in found):
         do = "name a site.yaml, or leave --profile out"
         raise ReefcoreError(f"the profile {named} is no site, and {names[0]} is of a site", do=do)
+    from reefcore.workflow import full
+
+    found, left = full.divide(found, "all" not in names)
+    for chapter, why in left:
+        full.leave_out(chapter, why, output)
     for chapter in found:
         needed = [add_step(*step) for step in chapter.steps]
         options = [part for name, value in chapter.given.items() for part in ("-p", f"{name}={_as_text(value)}")]
@@ -514,6 +537,7 @@ def _command(*parts) -> str:
     """
     words = map(shlex.quote, map(str, (sys.executable, "-m", "reefcore", "--with-parent", "job", *parts)))
     kept = " ".join(f"{name}={value}" for name, value in warm.KEEP.items())
+    kept += f" {launch.TRAIN}={os.environ[launch.TRAIN]}" if os.environ.get(launch.TRAIN) else ""
     return f"exec env OMP_NUM_THREADS=1 {kept} {' '.join(words)}"
 
 

@@ -128,8 +128,11 @@ class Project:
 
     @property
     def photos(self) -> Path:
-        """The folder with the photos, as ``<source>/<image>``."""
+        """The folder with the photos, as ``<source>/<image>``; of a full profile, some may be missing."""
         self._made("photos")
+        if not (self.folder / "photos").is_dir():
+            do = f"get them by `reefcore fetch images --profile {profiles.given(self.profile)}`"
+            raise ReefcoreError(f"the profile {self.profile.name} has no photos", self.folder, do)
         return self.folder / "photos"
 
     @property
@@ -146,6 +149,24 @@ class Project:
         """
         self._made("patches.parquet")
         return steps.store(self.profile, self.folder)
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is anything of a table, of the photos, patches or frames; one row or photo is enough.
+
+        A chapter asks before a section that would need them, and says in a sentence what it leaves out. What many runs
+        make (predictions, history, ...) is there where every run is.
+        """
+        output = {"photos": "photos", "frames": "frames", "patches": "patches.parquet"}.get(name, f"{name}.parquet")
+        if name in steps.SEVERAL:
+            made = steps.plan(self.profile).get(steps.SEVERAL[name])
+            outputs = [one for one in made.outputs if one.startswith(f"{name}/")] if made else []
+            return bool(outputs) and all((self.folder / one).exists() for one in outputs)
+        if steps.maker(self.profile, output) is None or (name == "patches" and not self.has("photos")):
+            return False
+        self._made(output)
+        if (path := self.folder / output).is_dir() or not path.exists():
+            return path.is_dir() and any(path.iterdir())
+        return len(read_parquet(path, [])) > 0
 
     def _made(self, output: str) -> dict:
         """Make an output up to date and note that it was used; return the record of its step."""

@@ -32,6 +32,7 @@ SEVERAL = dict.fromkeys(("predictions", "validation", "history", "runs"), "train
 SEVERAL |= {"zero_shot": "zero_shot", "open_set": "open_set"}
 SEVERAL |= dict.fromkeys(("patch_predictions", "frame_predictions", "substrate_history", "substrate_runs"), "substrate")
 SURVEY = ("annotations.parquet", "sources.parquet", "images.parquet", "reviews.parquet")
+SAID = ("problems.parquet", "release.parquet", "mapping.parquet")  # of the full profile: what was read, and left out
 WORKERS = 2  # processes at a time where nobody says otherwise: the two cores this project is sized for
 
 
@@ -61,6 +62,10 @@ class Step:
         Other things it depends on.
     external : bool
         Whether nobody makes the outputs: then what they are is what they hold.
+    optional : bool
+        Whether outputs may be missing.
+    inputs : callable, optional
+        ``inputs(profile, folder)`` says what else in the data folder it is made of: a name -> a hash.
     before : tuple of str
         Of a step that makes its needs itself, several at a time: what these need.
     """
@@ -74,6 +79,8 @@ class Step:
     given: dict = dataclasses.field(default_factory=dict)
     external: bool = False
     before: tuple[str, ...] = ()
+    optional: bool = False
+    inputs: Callable[[Profile, Path], dict[str, str]] | None = None
 
 
 def _sample(profile: Profile, folder: Path, workers: int) -> None:
@@ -82,14 +89,55 @@ def _sample(profile: Profile, folder: Path, workers: int) -> None:
     sample.generate(folder, profile.seed, profile.scale, workers)
 
 
-def _released(profile: Profile, folder: Path, workers: int) -> None:
-    missing = [name for name in (*SURVEY, "photos") if not (folder / name).exists()]
-    if missing:
+def _outside(profile: Profile, folder: Path, workers: int) -> None:
+    """Stand for what comes from outside (`reefcore fetch`), whole, in part or not yet."""
+
+
+def _release(profile: Profile, folder: Path) -> dict[str, str]:
+    """Say what the released files hold, without hashing gigabytes at each look."""
+    from reefcore import released
+
+    return {f"input {file.name}": keys.known_digest(file, folder) for file in released.files(folder / "released")}
+
+
+def _brought(profile: Profile, folder: Path) -> dict[str, str]:
+    """Say which tables of the survey were put into the folder, where the step `data` does not make them."""
+    from reefcore import released
+
+    names = released.brought(folder)
+    return {f"input {n}": keys.known_digest(folder / n, folder) if (folder / n).exists() else "missing" for n in names}
+
+
+def _tables(profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import released
+
+    if released.is_there(folder):
+        released.make(folder, profile.site)
+    elif missing := [name for name in SURVEY if not (folder / name).exists()]:
         raise ReefcoreError(
-            f"the profile {profile.name} needs {', '.join(missing)} in its data folder; nothing is fetched yet",
+            f"the profile {profile.name} has neither the released files nor {', '.join(missing)} in its data folder",
             folder,
-            "put them there, or use the profile sample",
+            f"get them: reefcore fetch annotations metadata --profile {profiles.given(profile)}",
         )
+    else:
+        released.say_nothing(folder)
+
+
+def _photos(profile: Profile, folder: Path) -> dict[str, str]:
+    """Say which photos are there; they can be hundreds of gigabytes: names and sizes must do."""
+    there = (folder / "photos").is_dir()
+    return {"input photos": keys.glance(folder / "photos", times=False) if there else "missing"}
+
+
+def _covariates_there(profile: Profile, folder: Path, workers: int) -> None:
+    """Measure the photos that are there; of none, the table has all its columns and no row."""
+    if (folder / "photos").is_dir():
+        return _covariates(profile, folder, workers)
+    from reefcore import covariates
+
+    write_parquet(pd.DataFrame(columns=covariates.COLUMNS).astype(covariates.DTYPES), folder / "covariates.parquet")
+    images = read_parquet(folder / "images.parquet", ["source", "image"])
+    write_parquet(images.assign(reason="the photo is not there"), folder / "unreadable.parquet")
 
 
 def _covariates(profile: Profile, folder: Path, workers: int) -> None:
@@ -398,18 +446,27 @@ def plan(profile: Profile) -> dict[str, Step]:
 
         return {step.name: step for step in sites.plan(profile)}
     if profile.kind == "sample":
-        data = Step("data", _sample, (*SURVEY, "truth.parquet", "photos"), (), ("reefcore.sample",), ("seed", "scale"))
+        outputs, measure, photos = (*SURVEY, "truth.parquet", "photos"), _covariates, ("data",)
+        first = [Step("data", _sample, outputs, (), ("reefcore.sample",), ("seed", "scale"))]
     else:
-        data = Step("data", _released, (*SURVEY, "photos"), settings=("data",), external=True)
+        outside, photos = {"settings": ("data",), "external": True, "optional": True}, ("data", "photos")
+        measure = _covariates_there
+        first = [
+            Step("released", _outside, ("released",), inputs=_release, **outside),
+            Step(
+                "data",
+                _tables,
+                (*SURVEY, *SAID),
+                ("released",),
+                ("reefcore.released",),
+                ("data", "site"),
+                inputs=_brought,
+            ),
+            Step("photos", _outside, ("photos",), inputs=_photos, **outside),
+        ]
     steps = [
-        data,
-        Step(
-            "covariates",
-            _covariates,
-            ("covariates.parquet", "unreadable.parquet"),
-            ("data",),
-            ("reefcore.covariates",),
-        ),
+        *first,
+        Step("covariates", measure, ("covariates.parquet", "unreadable.parquet"), photos, ("reefcore.covariates",)),
         Step("curate", _curate, ("quality.parquet",), ("data",), ("reefcore.review",), ("site", "criteria")),
         Step(
             "candidates",
@@ -426,7 +483,7 @@ def plan(profile: Profile) -> dict[str, Step]:
             "patches",
             _patches,
             ("shards" if profile.shards else "patches.npy", "patches.parquet", "skipped.parquet"),
-            ("data", "splits"),
+            (*photos, "splits"),
             ("reefcore.shards",) if profile.shards else ("reefcore.patches",),
             ("crop", "shards"),
         ),
@@ -498,7 +555,9 @@ def ingredients(profile: Profile, folder: Path, name: str) -> dict[str, str]:
         made_of = {name: hash_ for name, hash_ in made_of.items() if not re.match(r"reefcore/recipes/.*\.yaml", name)}
         made_of |= step.given
     made_of |= {f"step {need}": key(profile, folder, need) for need in step.needs}
-    if step.external:  # the photos of a survey can be hundreds of gigabytes: names and sizes must do
+    if step.inputs:
+        made_of |= step.inputs(profile, folder)
+    elif step.external:  # the frames of a survey can be many gigabytes: names and sizes must do
         for path in (folder / output for output in step.outputs):
             made_of[f"input {path.name}"] = (
                 "missing"
@@ -565,7 +624,8 @@ def ensure(profile: Profile, folder: Path, name: str, workers: int = WORKERS) ->
                 left.unlink(missing_ok=True)
         began = time.perf_counter()
         step.build(profile, folder, workers)
-        if absent := [output for output in step.outputs if not (folder / output).exists()]:
+        absent = [output for output in step.outputs if not (folder / output).exists()]
+        if absent and not step.optional:
             raise ReefcoreError(f"the step {name} did not make {', '.join(absent)}", folder)
         record = {
             "name": name,
