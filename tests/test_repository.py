@@ -41,6 +41,7 @@ metrics
 cover
 comparison diversity effort
 ranking classes calibration cost few_shot open_set zero_shot texture quality
+domains
 machine
 substrate
 audit
@@ -74,7 +75,7 @@ TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "promp
 TABLES_ONLY += ["site", "spreadsheets", "released", "fetch", "fetch.hub", "fetch.archive"]
 TABLES_ONLY += ["fetch.places", "fetch.models", "workbooks"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
-TABLES_ONLY += ["benthos", "cover", "diversity", "effort"]
+TABLES_ONLY += ["domains", "benthos", "cover", "diversity", "effort"]
 TABLES_ONLY += ["overview", "explorer"]
 TABLES_ONLY += ["texture", "machine", "quality"]
 TABLES_ONLY += ["audit", "audit.read", "audit.rules", "audit.statements"]

@@ -67,6 +67,9 @@ class Profile:
         patches), ``side`` (of a patch as it is kept, in pixels; 256), ``scale`` (of the sample, 1 being the one of the
         book), ``pseudo`` (``routes``: zero-shot recipes that label patches; ``frames`` and ``repeats`` of
         `reefcore.substrate.pseudo.compare`). The profile has no survey where it is empty.
+    domains : dict
+        Of other reefs as test domains: the ``run`` that answers, and ``points`` drawn from each photo with a mask (25);
+        nothing is tested where it is empty.
     resamples : int
         Of the bootstrap.
     site : str
@@ -102,6 +105,7 @@ class Profile:
     few_shot: dict = field(default_factory=dict, hash=False)
     open_set: dict = field(default_factory=dict, hash=False)
     substrate: dict = field(default_factory=dict, hash=False)
+    domains: dict = field(default_factory=dict, hash=False)
     site: str = ""
     criteria: dict = field(default_factory=dict, hash=False)
     cross_sources: dict = field(default_factory=dict, hash=False)

@@ -107,6 +107,8 @@ class Project:
             that are left out, and why), and of all its runs patch_predictions, frame_predictions (of models that see
             the frame as a whole), substrate_history and substrate_runs; pseudo_labels (of models that no
             expert taught) and pseudo_worth (what a classifier learns from them, and from expert labels).
+            Of other reefs as test domains: domain_points, domain_facts (what was left out), domain_predictions,
+            domain_skipped (points without a patch) and domain_own (the run's scores on its own test sets).
         columns : list of str, optional
             Only these.
 

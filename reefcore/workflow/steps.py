@@ -527,9 +527,9 @@ def plan(profile: Profile) -> dict[str, Step]:
                 ("seed", "resamples"),
             )
         )
-    from reefcore.workflow import experiments, pseudo, survey  # which are made of what is here
+    from reefcore.workflow import domains, experiments, pseudo, survey  # which are made of what is here
 
-    more = (plan_of(profile) for plan_of in (experiments.plan, survey.plan, pseudo.plan))
+    more = (plan_of(profile) for plan_of in (experiments.plan, survey.plan, pseudo.plan, domains.plan))
     return {step.name: step for step in (*steps, *(step for found in more for step in found))}
 
 
