@@ -22,7 +22,7 @@ from reefcore.errors import ReefcoreError, problems_text
 from reefcore.files import atomic, read_parquet, write_json, write_parquet
 from reefcore.parallel import pool
 from reefcore.profiles import TRAIN_SETS, Profile
-from reefcore.tables import among
+from reefcore.tables import HARD_CORALS, IDENTITY, among
 from reefcore.workflow import keys
 
 logger = logging.getLogger(__name__)
@@ -148,10 +148,35 @@ def _covariates(profile: Profile, folder: Path, workers: int) -> None:
     write_parquet(unreadable, folder / "unreadable.parquet")
 
 
+def read_annotations(
+    folder: Path,
+    columns: list[str] | None = None,
+    corals: bool = False,
+    source: str | None = None,
+    categories: bool = False,
+) -> pd.DataFrame:
+    """Read the annotations of a data folder, of six million rows no more than is needed; see `Project.table`."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    path, kept = folder / "annotations.parquet", None
+    if not (corals or source or categories):
+        return read_parquet(path, columns)
+    if corals:
+        kept = pc.utf8_lower(pc.field("broad_category")).isin(list(HARD_CORALS))
+    if source:
+        kept = pc.field("source") == source if kept is None else kept & (pc.field("source") == source)
+    texts = [name for name in columns or pq.read_schema(path).names if name != "annotation_id"]
+    table = pq.read_table(path, columns=columns, filters=kept, read_dictionary=texts if categories else None)
+    return table.to_pandas()
+
+
 def _curate(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import review
 
-    annotations, reviews = read_parquet(folder / "annotations.parquet"), read_parquet(folder / "reviews.parquet")
+    # Of a repeated point both rows have the same raw label, so that the other labels need not be looked at.
+    columns = [*IDENTITY, *"annotation_id label rank aphia_id broad_category".split()]
+    annotations, reviews = read_annotations(folder, columns, corals=True), read_parquet(folder / "reviews.parquet")
     write_parquet(review.quality(annotations, reviews, profile.site, **profile.criteria), folder / "quality.parquet")
 
 
@@ -168,9 +193,13 @@ def _candidates(profile: Profile, folder: Path, workers: int) -> None:
 
 
 def _split(profile: Profile, folder: Path, workers: int) -> None:
+    import pyarrow.parquet as pq
+
     from reefcore import splits
 
-    annotations, quality = read_parquet(folder / "annotations.parquet"), read_parquet(folder / "quality.parquet")
+    named = pq.read_schema(folder / "annotations.parquet").names  # all that is read of them is a split they bring along
+    columns = [name for name in named if name == "annotation_id" or str(name).casefold().startswith("split")]
+    annotations, quality = read_annotations(folder, columns), read_parquet(folder / "quality.parquet")
     table = splits.make(annotations, quality, seed=profile.seed, **profile.cross_sources)
     write_parquet(table, folder / "splits.parquet")
 
