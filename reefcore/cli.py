@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 something is not as it should be, 2 refused with one sente
 from __future__ import annotations
 
 import argparse
+import difflib
 import itertools
 import json
 import logging
@@ -168,6 +169,10 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("steps", nargs="*", default=["patches"], metavar="STEP", help="such as splits (patches)")
     one.add_argument("--profile", default="sample")
     one.add_argument("--workers", type=_processes, default=2, help="processes (2)")
+    one.add_argument("--slice", type=_processes, metavar="N", help="only measure N photos of each source, for patches")
+    one.add_argument("--source", action="append", help="only the patches of this source, as a job of a cluster; again")
+    one.add_argument("--anyway", action="store_true", help="also where the disk seems too small for the patches")
+    one.add_argument("--json", action="store_true", help="with --slice: for programs")
 
     one = command(
         commands,
@@ -610,11 +615,44 @@ def _prepare(options) -> None:
     if unknown := [name for name in options.steps if name not in plan]:
         known = [name for name in plan if name not in trainings]
         raise ReefcoreError(f"there is no step {unknown[0]!r}", do=f"choose from {', '.join(known)}")
-    _log(logging.INFO)
+    _log(logging.WARNING if options.json else logging.INFO)
+    if options.slice or options.source:
+        _prepare_patches(project, options)
+        return
+    if options.anyway:
+        os.environ[steps.ANYWAY] = "1"
     for name in options.steps:
         steps.ensure(project.profile, project.folder, name, options.workers)
         for output in plan[name].outputs:
             print(project.folder / output)
+
+
+def _prepare_patches(project, options) -> None:
+    """Measure what the patches take, or make those of single sources; the step itself gathers them."""
+    from reefcore import cutting
+    from reefcore.workflow import steps
+
+    if not project.profile.shards or options.steps != ["patches"]:
+        what = f"--slice and --source are about patches in shards, and the profile {project.profile.name} has "
+        what += "no shards" if not project.profile.shards else "other steps"
+        raise ReefcoreError(what, do="leave them out, or prepare patches of a profile with shards, such as full")
+    steps.ensure(project.profile, project.folder, "splits", options.workers)
+    points, shards = steps.cut_points(project.folder), project.folder / "shards"
+    if unknown := sorted(set(options.source or ()) - (known := set(points["source"]))):
+        near = difflib.get_close_matches(unknown[0], known, 3, 0.3) or sorted(known)[:3]
+        raise ReefcoreError(f"no scheme uses a point of the source {unknown[0]!r}", do=f"give such as {', '.join(near)}")
+    points = points[points["source"].isin(options.source or known)]
+    where = points, project.folder / "photos", project.profile.crop, shards, options.workers
+    found = cutting.plan(*where, each=options.slice or 2)
+    print(json.dumps(found, indent=2) if options.json else "\n".join(cutting.said(found)))
+    if options.slice:
+        return
+    cutting.check(found, shards, options.anyway)
+    skipped = cutting.make(*where)
+    print(
+        f"{len(points) - len(skipped):,} of {len(points):,} points have their patch in {shards}; once all sources are"
+    )
+    print(f"made, `reefcore prepare patches --profile {options.profile}` gathers them.")
 
 
 def _train(options) -> None:

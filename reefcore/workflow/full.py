@@ -447,12 +447,15 @@ def text(found: dict) -> str:
 
 def add(commands, command) -> None:
     """Add ``reefcore full`` to the commands (see `reefcore.cli`)."""
+    from reefcore.workflow import estimating
+
     group = commands.add_parser("full", help="see what the full profile has, lacks and takes")
     group = group.add_subparsers(required=True, metavar="COMMAND")
     help = "say what is there, what each chapter needs, and the command that gets what is missing"
     one = command(group, "check", _check, help, epilog="Exit code 0: nothing is missing; 1: something is.")
     one.add_argument("--profile", default="full", help="full, or a YAML file of that kind (full)")
     one.add_argument("--json", action="store_true", help="for programs")
+    estimating.add(group, command)
 
 
 def _check(options) -> int:
