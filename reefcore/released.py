@@ -12,7 +12,6 @@ import logging
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from reefcore import attribution, curation, geography, tables, taxonomy, workbooks
@@ -313,19 +312,24 @@ def _mapping(sheets: list[Table], counts: pd.DataFrame) -> pd.DataFrame:
         one = one.join(most.loc[~most.index.duplicated(), ["annotated", "annotations"]], on=one["label_raw"].map(fold))
         taxa = taxonomy.match_labels(one["label_raw"]).set_index("label")["taxon"]
         one["taxon"] = one["label_raw"].map(taxa)
-        notes = pd.Series("", index=one.index)
-        for name, text in (("annotated", "the annotations say {}"), ("taxon", "reefcore.taxonomy reads {}")):
-            other = _differ(one["label"], one[name], None)
-            if name == "taxon":  # the words for what is no coral are everybody's own
-                other &= np.any([taxonomy.family_of(one[column]).notna() for column in ("label", "taxon")], axis=0)
-            notes[other] += [f"{text.format(value)}; " for value in one.loc[other, name]]
+        notes: dict = {row: [] for row in one.index}
+        # The words for what is no coral are everybody's own, so that only corals are compared with the taxonomy.
+        names = taxonomy.match_labels(pd.concat([one["label"], one["taxon"]]).dropna().unique())
+        corals = names.loc[names["order"].notna(), "label"]
+        coral = one["label"].isin(corals) | one["taxon"].isin(corals)
+        for name, text, of in (("annotated", "the annotations say", True), ("taxon", "reefcore.taxonomy reads", coral)):
+            for row in one.index[_differ(one["label"], one[name], None) & of]:
+                notes[row].append(f"{text} {one[name][row]}")
         if table.has("aphia_id"):
-            ids = taxonomy.match_labels(one["label"].fillna(""))["aphia_id"].set_axis(one["label"].fillna("").unique())
-            here = one["label"].map(ids)
-            for row in one.index[_differ(here, table.get("aphia_id").reindex(one.index), 0)]:
-                notes[row] += f"AphiaID {table.get('aphia_id')[row]}, {here[row]} of {one['label'][row]} here; "
-        notes[one["annotations"].isna()] += "in no annotation; "
-        parts.append(one.assign(note=notes.str.removesuffix("; "), annotations=one["annotations"].fillna(0)))
+            ids = taxonomy.match_labels(one["label"].dropna().unique()).set_index("label")["aphia_id"]
+            here, said = one["label"].map(ids), table.get("aphia_id").reindex(one.index)
+            for row in one.index[_differ(here, said, 0)]:
+                notes[row].append(f"AphiaID {said[row]}, but {here[row]} of {one['label'][row]} here")
+        for row in one.index[one["annotations"].isna()]:
+            notes[row].append("in no annotation")
+        parts.append(
+            one.assign(note=["; ".join(found) for found in notes.values()], annotations=one["annotations"].fillna(0))
+        )
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(SAID["mapping"]))
     return table[list(SAID["mapping"])].astype(SAID["mapping"])
 

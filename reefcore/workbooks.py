@@ -155,11 +155,13 @@ def read(path: Path, known: Known) -> list[Table]:
 
 def _sheets(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
     """Give the rows of each sheet, blank ones left out; a CSV is one sheet without a name."""
-    head = look(path)
-    if head.kind == "workbook":
+    with open(path, "rb") as handle:
+        zipped = handle.read(2) == b"PK"  # to look at a workbook would read its sheets once more
+    if zipped:
         for sheet, rows in itertools.groupby(workbook_records(path), lambda record: record[0]):
             yield sheet, [cells for _, _, cells in rows if not is_blank(cells)]
         return
+    head = look(path)
     found = records(lines_of(path, scan(path).encoding), head.delimiter, len(head.header))
     yield "", [cells for _, cells, _ in found if cells is not None and not is_blank(cells)]
 
