@@ -22,7 +22,7 @@ from reefcore.errors import ReefcoreError, problems_text
 from reefcore.files import atomic, read_parquet, write_json, write_parquet
 from reefcore.parallel import pool
 from reefcore.profiles import TRAIN_SETS, Profile
-from reefcore.tables import among
+from reefcore.tables import HARD_CORALS, IDENTITY, among
 from reefcore.workflow import keys
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,11 @@ def _release(profile: Profile, folder: Path) -> dict[str, str]:
     """Say what the released files hold, without hashing gigabytes at each look."""
     from reefcore import released
 
-    return {f"input {file.name}": keys.known_digest(file, folder) for file in released.files(folder / "released")}
+    fetched = released.read_json(folder / "released" / "fetched.json")
+    return {
+        f"input {file.name}": keys.known_digest(file, folder, fetched.get(file.name))
+        for file in released.files(folder / "released")
+    }
 
 
 def _brought(profile: Profile, folder: Path) -> dict[str, str]:
@@ -114,6 +118,7 @@ def _tables(profile: Profile, folder: Path, workers: int) -> None:
     if released.is_there(folder):
         released.make(folder, profile.site)
     elif missing := [name for name in SURVEY if not (folder / name).exists()]:
+        released.refuse(folder)
         raise ReefcoreError(
             f"the profile {profile.name} has neither the released files nor {', '.join(missing)} in its data folder",
             folder,
@@ -148,10 +153,35 @@ def _covariates(profile: Profile, folder: Path, workers: int) -> None:
     write_parquet(unreadable, folder / "unreadable.parquet")
 
 
+def read_annotations(
+    folder: Path,
+    columns: list[str] | None = None,
+    corals: bool = False,
+    source: str | None = None,
+    categories: bool = False,
+) -> pd.DataFrame:
+    """Read the annotations of a data folder, of six million rows no more than is needed; see `Project.table`."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    path, kept = folder / "annotations.parquet", None
+    if not (corals or source or categories):
+        return read_parquet(path, columns)
+    if corals:
+        kept = pc.utf8_lower(pc.field("broad_category")).isin(list(HARD_CORALS))
+    if source:
+        kept = pc.field("source") == source if kept is None else kept & (pc.field("source") == source)
+    texts = [name for name in columns or pq.read_schema(path).names if name != "annotation_id"]
+    table = pq.read_table(path, columns=columns, filters=kept, read_dictionary=texts if categories else None)
+    return table.to_pandas()
+
+
 def _curate(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import review
 
-    annotations, reviews = read_parquet(folder / "annotations.parquet"), read_parquet(folder / "reviews.parquet")
+    # Of a repeated point both rows have the same raw label, so that the other labels need not be looked at.
+    columns = [*IDENTITY, *"annotation_id label rank aphia_id broad_category".split()]
+    annotations, reviews = read_annotations(folder, columns, corals=True), read_parquet(folder / "reviews.parquet")
     write_parquet(review.quality(annotations, reviews, profile.site, **profile.criteria), folder / "quality.parquet")
 
 
@@ -168,9 +198,13 @@ def _candidates(profile: Profile, folder: Path, workers: int) -> None:
 
 
 def _split(profile: Profile, folder: Path, workers: int) -> None:
+    import pyarrow.parquet as pq
+
     from reefcore import splits
 
-    annotations, quality = read_parquet(folder / "annotations.parquet"), read_parquet(folder / "quality.parquet")
+    named = pq.read_schema(folder / "annotations.parquet").names  # all that is read of them is a split they bring along
+    columns = [name for name in named if name == "annotation_id" or str(name).casefold().startswith("split")]
+    annotations, quality = read_annotations(folder, columns), read_parquet(folder / "quality.parquet")
     table = splits.make(annotations, quality, seed=profile.seed, **profile.cross_sources)
     write_parquet(table, folder / "splits.parquet")
 
