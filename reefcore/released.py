@@ -6,9 +6,12 @@ sheets and columns are found by what they hold: see `reefcore.workbooks`.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
+import re
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -25,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 TABLES = ("annotations.parquet", "sources.parquet", "images.parquet", "reviews.parquet")
 MADE = ".keys/made.json"  # hashes of the tables that were made here: any other is somebody's own
+AGAIN = "get it again by `reefcore fetch annotations`"
 TEXTS = (".csv", ".xlsx", ".json")
 #: What is taken of a sheet with a row per source -> by how much two files may differ before that is said.
 OF_SOURCE = {"latitude": 1.0, "longitude": 1.0, "megapixels": 0.5, "images_number": 0.5}
@@ -50,14 +54,29 @@ def files(folder: Path) -> list[Path]:
 
 
 def find(folder: Path) -> dict[str, Path]:
-    """Find the files of annotations among the released ones by their columns: ``reefnet-1.0``, ``reefnet-al-wajh``."""
+    """Find the files of annotations by their columns: ``reefnet-1.0``, and ``reefnet-al-wajh`` by its name too."""
     found = {}
     for file in files(folder):
-        if file.suffix.lower() == ".csv" and file.stat().st_size:
-            head = look(file)
-            if form := next((form.name for form in reefnet.FORMATS if form.fits(head)), None):
-                found.setdefault(form, file)
+        with contextlib.suppress(ReefcoreError):  # said by `refuse`, or where the tables beside are read
+            head = look(file) if file.suffix.lower() == ".csv" else None
+            form = head and next((form.name for form in reefnet.FORMATS if form.fits(head)), None)
+            if form:
+                found.setdefault("reefnet-al-wajh" if re.search("rsg|wajh", file.name, re.IGNORECASE) else form, file)
     return found
+
+
+def refuse(folder: Path) -> None:
+    """Say what is wrong with files in ``released`` that should be annotations.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is such a file.
+    """
+    for file in files(folder / "released"):
+        if file.suffix.lower() == ".csv" and "annotation" in file.name.lower():
+            columns = ", ".join(look(file).header[:8])
+            raise ReefcoreError(f"this file is not the released annotations (its columns are {columns})", file, AGAIN)
 
 
 def is_there(folder: Path) -> bool:
@@ -76,13 +95,14 @@ def brought(folder: Path) -> list[str]:
 
 def _foreign(folder: Path, name: str) -> bool:
     """Tell whether a table is there that was not made here."""
-    made = (_made(folder)).get(name)
+    made = read_json(folder / MADE).get(name)
     return (folder / name).exists() and (made is None or sha256(folder / name) != made)
 
 
-def _made(folder: Path) -> dict:
+def read_json(path: Path) -> dict:
+    """Read a record of JSON; one that is not there, or broken, says nothing."""
     try:
-        return json.loads((folder / MADE).read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 
@@ -117,6 +137,8 @@ def make(folder: Path, site: str) -> None:
     for name in TABLES[:3] if own else TABLES:
         if _foreign(folder, name):
             _set_aside(folder / name)
+    for left in folder.glob(".released-*"):  # by a process that was killed
+        shutil.rmtree(left)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".released-") as temporary:
         parts = {}
         for form, source in (("reefnet-1.0", None), ("reefnet-al-wajh", site)):
