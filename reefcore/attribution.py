@@ -17,7 +17,7 @@ CITATION = re.compile(r"(NOAA\s+Pacific\s+Islands|Ehrenberg\s+et\s+al).*")
 COLUMNS = ["source", "contributors", "affiliations", "cite", "licence"]
 
 
-def _fold(name: str) -> str:
+def fold(name: str) -> str:
     """Fold a source's name: the paper and CoralNet write accents, quotation marks and NOAA's programme differently."""
     plain = unicodedata.normalize("NFKD", name).casefold()
     # Quotation marks and the okina go; NOAA's surveys are called CREP or ESD by the year of the crawl.
@@ -28,11 +28,11 @@ def _fold(name: str) -> str:
 @cache
 def _table() -> pd.DataFrame:
     printed = published.wide(13)
-    listed = {_fold(name): name for name in curation.candidates()["source"]}
+    listed = {fold(name): name for name in curation.candidates()["source"]}
     rows = []
     for name, people, places in printed.itertuples(index=False):
         found = CITATION.search(name)  # the printed name may run on into a citation
-        known = listed.get(_fold(name[: found.start()] if found else name), name)
+        known = listed.get(fold(name[: found.start()] if found else name), name)
         rows.append((known, people.strip(" ,"), places, found[0] if found else pd.NA, LICENCE))
     return pd.DataFrame(rows, columns=COLUMNS).astype("str")
 
@@ -66,8 +66,8 @@ def attribution(sources: pd.DataFrame | list[str]) -> pd.DataFrame:
     """
     given = sources if isinstance(sources, pd.DataFrame) else pd.DataFrame({"source": list(sources)}, dtype="str")
     own = given.reindex(columns=COLUMNS).drop_duplicates("source").sort_values("source", ignore_index=True)
-    known = _table().assign(key=_table()["source"].map(_fold)).set_index("key")
-    found = known.reindex(own["source"].map(_fold)).reset_index(drop=True)
+    known = _table().assign(key=_table()["source"].map(fold)).set_index("key")
+    found = known.reindex(own["source"].map(fold)).reset_index(drop=True)
     table = own.astype("object").fillna(found.astype("object")).assign(source=own["source"])
     unknown = table["contributors"].isna()
     note = "not in Table 13: ask the owner of the source"

@@ -264,11 +264,11 @@ def point_layouts(annotations: pd.DataFrame, sources: pd.DataFrame, site: str) -
     Parameters
     ----------
     annotations, sources : DataFrame
-        `sources` with a column ``layout``.
+        `sources` with a column ``layout`` where that is known.
     site : str
         The held-out source, which does not count.
     """
-    layouts = sources.loc[sources["source"] != site, "layout"].value_counts()
+    layouts = sources[sources["source"] != site].reindex(columns=["layout"])["layout"].value_counts()
     rows = {f"sources with {name} points": (f"points/{name}", count) for name, count in layouts.sort_index().items()}
     points = annotations[annotations["source"] != site].groupby(["source", "image"]).size()
     rows["points per image, mean"] = ("points/mean", points.mean())

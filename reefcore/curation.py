@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from reefcore.errors import ReefcoreError
 from reefcore.files import share
-from reefcore.tables import HARD_CORALS, IDENTITY
+from reefcore.tables import HARD_CORALS, IDENTITY, plain
 
 #: The paper's label criteria (section 3.2).
 MIN_ANNOTATIONS, MIN_SOURCES, MIN_PER_SOURCE = 100, 3, 10
@@ -163,9 +164,31 @@ def source_funnel(
     return steps.astype({"sources": "Int64", "dropped": "Int64"}), dropped
 
 
+def is_hard_coral(annotations: pd.DataFrame) -> np.ndarray:
+    """Tell which points are labelled as hard coral, of any rank: those that `hard_corals` selects."""
+    code, names = pd.factorize(annotations["broad_category"])
+    # Code -1, of what has no category, takes the last place.
+    return np.append(pd.Series(names, dtype="str").str.casefold().isin(HARD_CORALS).to_numpy(bool), False)[code]
+
+
 def hard_corals(annotations: pd.DataFrame) -> pd.DataFrame:
-    """Select the points labelled as hard coral (broad category "Hard coral" or "Hard corals"), of any rank."""
-    return annotations[annotations["broad_category"].astype("str").str.casefold().isin(HARD_CORALS)]
+    """Select the points labelled as hard coral (broad category "Hard coral" or "Hard corals"), of any rank.
+
+    Texts that were read as categories are plain texts again.
+    """
+    return plain(annotations[is_hard_coral(annotations)])
+
+
+def _twins(annotations: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Find the positions of the rows that repeat another one, and of the row that each repeats."""
+    by = ["image", "row", "column", "label_raw"]
+    # Numbers tell in a second which of six million rows stand twice; the order of names is only needed among those.
+    coded = {name: pd.factorize(annotations[name])[0] if name in (by[0], by[3]) else annotations[name] for name in by}
+    some = np.flatnonzero(pd.DataFrame(coded).duplicated(keep=False))
+    few = plain(annotations[IDENTITY].iloc[some]).reset_index(drop=True).sort_values(IDENTITY, kind="stable")
+    first = few.assign(at=few.index).groupby(by, sort=False, dropna=False)["at"].transform("first")
+    again = np.sort(few.index[few.duplicated(by)])
+    return some[again], some[first.reindex(again).to_numpy(int)]
 
 
 def drop_duplicates(annotations: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -179,12 +202,14 @@ def drop_duplicates(annotations: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFra
         `dropped` has the columns ``twin`` and ``twin_source``: the annotation_id that stayed, and its source. Rows of
         `kept` are in the order of `annotations`.
     """
-    by = ["image", "row", "column", "label_raw"]
-    ordered = annotations.sort_values(IDENTITY, kind="stable")
-    first = ordered.groupby(by, sort=False, dropna=False)[["annotation_id", "source"]].transform("first")
-    again = ordered.duplicated(by).reindex(annotations.index)
-    twin = first.reindex(annotations.index)[again]
-    return annotations[~again], annotations[again].assign(twin=twin["annotation_id"], twin_source=twin["source"])
+    again, first = _twins(annotations)
+    left = np.ones(len(annotations), dtype=bool)
+    left[again] = False
+    twin = {
+        f"twin{end}": annotations[name].iloc[first].array
+        for name, end in (("annotation_id", ""), ("source", "_source"))
+    }
+    return annotations[left], annotations.iloc[again].assign(**twin)
 
 
 def duplicate_sources(annotations: pd.DataFrame) -> pd.DataFrame:
@@ -197,10 +222,14 @@ def duplicate_sources(annotations: pd.DataFrame) -> pd.DataFrame:
         most of their twins), ``withdrawn`` ("duplicate" where nothing of the source is left, else NA); only sources
         with duplicates, the largest share first.
     """
-    _, dropped = drop_duplicates(annotations)
-    table = dropped.groupby("source", sort=True).agg(
-        duplicates=("source", "size"),
-        most_from=("twin_source", lambda names: names.value_counts().sort_index().idxmax()),
+    names = [annotations["source"].iloc[places].astype("str").array for places in _twins(annotations)]
+    table = (
+        pd.DataFrame(dict(zip(("source", "twin_source"), names, strict=True)))
+        .groupby("source", sort=True)
+        .agg(
+            duplicates=("twin_source", "size"),
+            most_from=("twin_source", lambda names: names.value_counts().sort_index().idxmax()),
+        )
     )
     table["annotations"] = annotations["source"].value_counts().reindex(table.index)
     table["share"] = table["duplicates"] / table["annotations"]
@@ -319,16 +348,24 @@ def curate(annotations: pd.DataFrame, **criteria) -> tuple[pd.DataFrame, pd.Data
     steps : DataFrame
         ``step``, ``annotations``, ``images``, ``sources``, ``labels`` left after each step.
     """
-    steps = []
+    # Numbers instead of texts, and rows chosen at the end: the table may have six million rows.
+    code = {name: pd.factorize(annotations[name])[0] for name in ("source", "image", "label")}
+    named = (code["source"] >= 0) & (code["image"] >= 0)
+    code["photo"] = np.where(named, code["source"] * (code["image"].max(initial=0) + 1) + code["image"], -1)
+    steps, left = [], np.ones(len(annotations), dtype=bool)
 
-    def count(step, left):
-        images = left.groupby("source")["image"].nunique().sum()
-        steps.append((step, len(left), images, left["source"].nunique(), left["label"].nunique()))
-        return left
+    def count(step):
+        there = [len(pd.unique(code[name][left & (code[name] >= 0)])) for name in ("photo", "source", "label")]
+        steps.append((step, int(left.sum()), *there))
 
-    left = count("all labelled points", annotations)
-    left = count("without duplicates", drop_duplicates(left)[0])
-    left = count("hard corals", hard_corals(left))
-    judged = label_criteria(left, **criteria)
-    left = count("labels that meet the criteria", left[left["label"].isin(judged.loc[judged["kept"], "label"])])
-    return left, pd.DataFrame(steps, columns=["step", "annotations", "images", "sources", "labels"])
+    count("all labelled points")
+    left[_twins(annotations)[0]] = False
+    count("without duplicates")
+    left &= is_hard_coral(annotations)
+    count("hard corals")
+    corals = hard_corals(annotations[left])
+    judged = label_criteria(corals, **criteria)
+    kept = corals["label"].isin(judged.loc[judged["kept"], "label"])
+    left[left] = kept.to_numpy()
+    count("labels that meet the criteria")
+    return corals[kept], pd.DataFrame(steps, columns=["step", "annotations", "images", "sources", "labels"])

@@ -7,11 +7,10 @@ decimal degrees.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import http.client
-import io
 import os
-import urllib.request
+import tempfile
 import zipfile
 from collections.abc import Iterable
 from functools import cache
@@ -38,6 +37,7 @@ MEOW_URLS = (
     "https://c402277.ssl.cf1.rackcdn.com/publications/351/files/original/MEOW_FINAL.zip?1349120553",
 )
 MEOW_NAME = "meow_ecos.shp"
+MEOW_PARTS = (".prj", ".shx", ".dbf", ".shp")
 MEOW_SHA256 = {
     ".shp": "9e958e389308ff49b49e3faca3c594d004e446b22d6830070a97c80c75ba7910",
     ".dbf": "a1988be1ddffba3001f4f048be5eb281291d1380481110f042b1c5233bfe82de",
@@ -214,19 +214,21 @@ def cache_folder() -> Path:
 def download_meow(folder: str | Path | None = None, url: str | Iterable[str] = MEOW_URLS, timeout: float = 60) -> Path:
     """Fetch the polygons of the ecoregions, once, and check that they are the published ones.
 
+    The hashes that are known are those of the shapefile (`MEOW_SHA256`), so a zip file packed anew serves as well.
+
     Parameters
     ----------
     folder : path, optional
         By default `cache_folder`, where `locate` looks.
     url : str or iterable of str
-        Addresses of the zip file (0.5 MB), tried in their order.
+        Addresses of the zip file (0.5 MB), or paths of it, the shapefile or its folder; tried in their order.
     timeout : float
         Seconds without an answer.
 
     Returns
     -------
     Path
-        The shapefile. Where it is there already, nothing is fetched.
+        The shapefile. Where it is there already, whole, nothing is fetched.
 
     Raises
     ------
@@ -234,18 +236,18 @@ def download_meow(folder: str | Path | None = None, url: str | Iterable[str] = M
         Naming each address and why it did not serve, or the folder that cannot be written.
     """
     shapefile = Path(folder or cache_folder()) / MEOW_NAME
-    if shapefile.exists():
+    with contextlib.suppress(OSError, ValueError):
+        _checked({suffix: shapefile.with_suffix(suffix).read_bytes() for suffix in MEOW_PARTS})
         return shapefile
     failures = []
-    for address in [url] if isinstance(url, str) else url:
+    for address in [url] if isinstance(url, str | Path) else url:
         try:
-            with urllib.request.urlopen(address, timeout=timeout) as reply:
-                parts = _unpack(reply.read())
-        except (OSError, ValueError, http.client.HTTPException, zipfile.BadZipFile) as error:
+            parts = _meow_parts(str(address), timeout)
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
             failures.append(f"{address}: {str(error) or type(error).__name__}")
             continue
         try:
-            for suffix in (".prj", ".shx", ".dbf", ".shp"):  # the last one says that the others are there
+            for suffix in MEOW_PARTS:  # the last one says that the others are there
                 with atomic(shapefile.with_suffix(suffix)) as temporary:
                     temporary.write_bytes(parts[suffix])
         except OSError as error:
@@ -259,17 +261,40 @@ def download_meow(folder: str | Path | None = None, url: str | Iterable[str] = M
     )
 
 
-def _unpack(data: bytes) -> dict[str, bytes]:
-    """Take the four files of the shapefile out of the zip file, and check the two that hold the data."""
-    stem = Path(MEOW_NAME).stem
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+def _meow_parts(address: str, timeout: float) -> dict[str, bytes]:
+    """Get the four files of the shapefile, from a folder, a zip file or an address of one, and check them."""
+    stem, path = Path(MEOW_NAME).stem, Path(address)
+    if path.is_dir() or path.suffix == ".shp":
+        found = next(iter(sorted(path.rglob(MEOW_NAME))), path / MEOW_NAME) if path.is_dir() else path
+        return _checked({suffix: found.with_suffix(suffix).read_bytes() for suffix in MEOW_PARTS})
+    with contextlib.ExitStack() as stack:
+        if "://" in address:
+            import pooch
+
+            pooch.get_logger().setLevel("WARNING")
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            get = pooch.HTTPDownloader(timeout=timeout)
+            path = pooch.retrieve(address, None, "meow.zip", folder, downloader=get)  # what is in it has known hashes
+        archive = stack.enter_context(zipfile.ZipFile(path))
         names = {Path(name).suffix: name for name in archive.namelist() if Path(name).stem == stem}
         if missing := [suffix for suffix in (".shp", ".shx", ".dbf", ".prj") if suffix not in names]:
             raise ValueError(f"the zip file lacks {stem}{missing[0]}")
-        parts = {suffix: archive.read(names[suffix]) for suffix in (".shp", ".shx", ".dbf", ".prj")}
+        return _checked({suffix: _bounded(archive, names[suffix]) for suffix in MEOW_PARTS})
+
+
+def _bounded(archive: zipfile.ZipFile, name: str, limit: int = 50_000_000) -> bytes:
+    with archive.open(name) as file:
+        data = file.read(limit)
+    if len(data) == limit:
+        raise ValueError(f"{name} is far larger than the published file")
+    return data
+
+
+def _checked(parts: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the parts of the shapefile where the two that hold the data are the published ones."""
     for suffix, expected in MEOW_SHA256.items():
         if hashlib.sha256(parts[suffix]).hexdigest() != expected:
-            raise ValueError(f"{stem}{suffix} is not the published file (its SHA-256 differs)")
+            raise ValueError(f"{Path(MEOW_NAME).stem}{suffix} is not the published file (its SHA-256 differs)")
     return parts
 
 

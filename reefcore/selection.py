@@ -15,6 +15,7 @@ import pandas as pd
 from reefcore import attribution, covariates, croissant, review, spreadsheets
 from reefcore.errors import ReefcoreError
 from reefcore.files import atomic, write_parquet
+from reefcore.tables import plain
 
 #: Criterion -> the column of the annotations it names values of.
 NAMED = {"ecoregion": "ecoregion", "realm": "realm", "genus": "label", "source": "source"}
@@ -42,7 +43,7 @@ def select(
     Parameters
     ----------
     annotations : DataFrame
-        The annotations table.
+        The annotations table; its texts may be categories.
     ecoregion, realm, genus, source : iterable of str
         Names to keep, as they stand in the table (genus: the label, so Fungiidae too); empty keeps all.
     min_agreement : float, optional
@@ -64,7 +65,7 @@ def select(
     Returns
     -------
     selected : DataFrame
-        Rows of `annotations`, in their order, duplicates of an id once.
+        Rows of `annotations`, in their order, duplicates of an id once, texts plain.
     steps : DataFrame
         ``criterion``, ``annotations``, ``images``, ``sources``, ``labels`` left after each, the whole table first.
 
@@ -122,7 +123,7 @@ def select(
         pairs = review.agreement(table, annotations, ["source", "label"])
         pairs = pairs[pairs["agreement"] >= min_agreement]
         narrow(f"expert agreement of at least {min_agreement:.0%}", _on(left, pairs, ["source", "label"]))
-    return left, pd.DataFrame(steps, columns=["criterion", "annotations", "images", "sources", "labels"])
+    return plain(left), pd.DataFrame(steps, columns=["criterion", "annotations", "images", "sources", "labels"])
 
 
 def _on(left: pd.DataFrame, table: pd.DataFrame, by: list[str]) -> pd.Series:

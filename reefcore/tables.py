@@ -176,6 +176,11 @@ def _arrow(texts):
     return pa.array(texts).cast(pa.large_string())
 
 
+def plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Make texts of what was read as categories, which millions of rows are read as."""
+    return frame.astype({name: "str" for name in frame if frame[name].dtype == "category"})
+
+
 def complete(frame: pd.DataFrame) -> pd.DataFrame:
     """Give an annotations table its ids and all columns of its schema, in order, missing ones empty; extras follow."""
     frame, names = frame.copy(), list(COLUMNS["annotations"])

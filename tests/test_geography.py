@@ -171,8 +171,8 @@ def test_polygons_are_fetched_once_from_the_first_address_that_serves(serve, arc
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ("missing", r"a\.zip: HTTP Error 404"),
-        ("truncated", r"a\.zip: IncompleteRead"),
+        ("missing", r"a\.zip: 404 Client Error"),
+        ("truncated", r"a\.zip: .*IncompleteRead"),
         ("cut", r"a\.zip: File is not a zip file"),
         ("other", r"meow_ecos\.shp is not the published file \(its SHA-256 differs\)"),
         ("partial", r"the zip file lacks meow_ecos\.dbf"),

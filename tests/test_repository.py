@@ -23,10 +23,12 @@ parallel tables images published croissant
 annotations
 taxonomy worms
 curation review benthos
-bulk attribution released
+bulk attribution
 splits
-geography
+geography workbooks
+released
 covariates patches shards
+cutting
 selection
 sample
 chat
@@ -40,7 +42,7 @@ metrics
 cover
 comparison diversity effort
 ranking classes calibration cost few_shot open_set zero_shot texture quality
-domains
+domains estimates
 machine
 substrate
 audit
@@ -49,6 +51,7 @@ overview
 explorer
 figures
 profiles
+fetch
 site
 workflow
 cli
@@ -70,11 +73,12 @@ TABLES_ONLY = [
 TABLES_ONLY += ["losses", "worms", "bulk", "attribution", "geography", "croissant", "selection", "shards", "inference"]
 TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "figures", "profiles", "workflow", "cli"]
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
-TABLES_ONLY += ["site", "spreadsheets", "released"]
+TABLES_ONLY += ["site", "spreadsheets", "released", "fetch", "fetch.hub", "fetch.archive"]
+TABLES_ONLY += ["fetch.places", "fetch.models", "workbooks"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
 TABLES_ONLY += ["domains", "benthos", "cover", "diversity", "effort"]
 TABLES_ONLY += ["overview", "explorer"]
-TABLES_ONLY += ["texture", "machine", "quality"]
+TABLES_ONLY += ["texture", "machine", "quality", "cutting", "estimates"]
 TABLES_ONLY += ["audit", "audit.read", "audit.rules", "audit.statements"]
 TABLES_ONLY += [
     f"substrate.{name}" for name in "grid decision tracks observers stream own pseudo training compared".split()

@@ -61,7 +61,7 @@ def survey(checkout, smoke):
 def undisturbed(tmp_path_factory, smoke) -> Checkout:
     """A checkout whose whole book was built, and nothing happened to the build."""
     checkout = with_survey(Checkout(tmp_path_factory.mktemp("undisturbed")), smoke)
-    everything = {"data", "curate", "splits", "10_splits", "20_quality", "30_alone"}
+    everything = {"released", "data", "curate", "splits", "10_splits", "20_quality", "30_alone"}
     assert made(checkout.reefcore("run", "all")) == everything
     return checkout
 
@@ -109,7 +109,7 @@ def test_only_what_changed_is_made_again(built, undisturbed, reefcore):
     assert made(reefcore("run", "all")) == set()
     found = json.loads(reefcore("status", "--profile", "survey.yaml", "--json").stdout)
     assert {row["state"] for row in [*found["notebooks"], *found["steps"]]} == {"up to date"}
-    assert [row["name"] for row in found["steps"]] == ["data", "curate", "splits"]
+    assert [row["name"] for row in found["steps"]] == ["released", "data", "curate", "splits"]
 
     content = nbformat.read(survey.folder / "notebooks" / "20_quality.ipynb", 4)
     content.cells[0].source += "\n\nAnother sentence."
@@ -137,7 +137,7 @@ def test_only_what_changed_is_made_again(built, undisturbed, reefcore):
     assert later == first
 
     (survey.folder / "requirements.lock").write_text("other==1\n")
-    assert made(survey.reefcore("run", "splits")) == {"data", "curate", "splits", "10_splits"}
+    assert made(survey.reefcore("run", "splits")) == {"released", "data", "curate", "splits", "10_splits"}
 
 
 def test_parameters_reach_the_chapters_that_have_them(survey):

@@ -183,7 +183,7 @@ def lower_headers(head: Head) -> Iterator[Head]:
     Of a workbook, its further worksheets follow.
     """
     if head.kind == "workbook":
-        for sheet, rows in itertools.groupby(_workbook_records(head.path), lambda record: record[0]):
+        for sheet, rows in itertools.groupby(workbook_records(head.path), lambda record: record[0]):
             filled = itertools.islice((cells for _, _, cells in rows if not is_blank(cells)), TITLES + 1)
             for titles, cells in enumerate(filled):
                 if titles or sheet != head.sheet:
@@ -218,7 +218,7 @@ def _look_zip(path: Path) -> Head:
     with unzip(path, "copy it again", "this zip file or workbook is damaged") as archive:
         names = sorted(archive.namelist())
         if "xl/workbook.xml" in names:
-            for sheet, _, cells in _workbook_records(path):
+            for sheet, _, cells in workbook_records(path):
                 return Head(path, "workbook", header=cells, sheet=sheet)
             raise ReefcoreError("this workbook is empty", path, "save the table of points in it")
         tables = [name for name in names if name.lower().endswith(".csv")]
@@ -366,7 +366,7 @@ def fit(cells: list[str], width: int, needed: int | None = None) -> list[str] | 
     return cells[:width] + [""] * (width - len(cells))
 
 
-def _workbook_records(path: Path) -> Iterator[tuple[str, int, list[str]]]:
+def workbook_records(path: Path) -> Iterator[tuple[str, int, list[str]]]:
     """Give the rows of all worksheets as text, of each from its first row that is not blank: worksheet, line, cells."""
     import openpyxl
 
@@ -443,7 +443,7 @@ class Records:
     def _workbook_rows(self):
         """Give the rows of the worksheet, and those below the same header in others; say which are not read."""
         names, alike = _stripped(self.head.header), []
-        for sheet, group in itertools.groupby(_workbook_records(self.head.path), lambda record: record[0]):
+        for sheet, group in itertools.groupby(workbook_records(self.head.path), lambda record: record[0]):
             rows = ((line, cells, "") for _, line, cells in group)
             if sheet == self.head.sheet:
                 yield from rows

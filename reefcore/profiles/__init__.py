@@ -78,6 +78,9 @@ class Profile:
         What `reefcore.curation.label_criteria` is called with; the paper's where empty.
     cross_sources : dict
         ``n_test`` and ``n_val`` of `reefcore.splits.across_sources`; the paper's where empty.
+    resources : dict
+        What jobs ask a machine or a cluster for, by kind, where it is not what `reefcore.workflow.resources` says. No
+        result depends on it.
     path : Path
         The file itself.
     """
@@ -106,12 +109,13 @@ class Profile:
     site: str = ""
     criteria: dict = field(default_factory=dict, hash=False)
     cross_sources: dict = field(default_factory=dict, hash=False)
+    resources: dict = field(default_factory=dict, hash=False)
     path: Path = Path()
 
     @property
     def settings(self) -> dict:
-        """Everything but the path, as plain values: what a key is made of."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if k != "path"}
+        """Everything that results depend on, as plain values: what a key is made of."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if k not in ("path", "resources")}
 
     def folder(self, root: Path) -> Path:
         """Return the data folder; a seed that is not the file's own has a folder of its own.
@@ -121,12 +125,13 @@ class Profile:
         ReefcoreError
             Where the folder is named by an environment variable that is not set.
         """
+        named = re.findall(r"\$\{?(\w+)", self.data)
         text = os.path.expandvars(os.path.expanduser(self.data))
-        if unset := re.search(r"\$\{?(\w+)", text):
+        if unset := [name for name in named if not os.environ.get(name)]:  # empty, it would be the checkout
             raise ReefcoreError(
-                f"the data folder is named by the environment variable {unset[1]}, which is not set",
+                f"the data folder is named by the environment variable {unset[0]}, which is not set",
                 self.path,
-                f"set {unset[1]} to the folder with the released data, or write the folder into a copy of this file",
+                f"set {unset[0]} to the folder with the released data, or write the folder into a copy of this file",
             )
         return root / text
 

@@ -140,10 +140,26 @@ def match_labels(labels, ocean: str | None = None) -> pd.DataFrame:
     return table.astype(dict.fromkeys(set(COLUMNS) - {"label", "score"}, "str") | {"aphia_id": "Int64"})
 
 
+def label_mapping(annotations: pd.DataFrame) -> pd.DataFrame:
+    """Match the raw labels of annotations, each once for each ocean; which ocean's names hold is read from ``realm``.
+
+    Returns
+    -------
+    DataFrame
+        One row per ocean and raw label: the columns of `match_labels`, with ``ocean`` and ``annotations`` (count); the
+        coverage report that says what stayed unmatched.
+    """
+    counts = annotations.groupby(["realm", "label_raw"], dropna=False, observed=True).size()
+    counts = counts.rename("annotations").reset_index().astype({"realm": "str", "label_raw": "str"})
+    oceans, parts = counts["realm"].map(ocean_of), []
+    for ocean in [*OCEANS, None]:
+        here = counts[oceans == ocean if ocean else oceans.isna()].groupby("label_raw", sort=True)["annotations"].sum()
+        parts.append(match_labels(here.index, ocean).assign(ocean=ocean, annotations=here.to_numpy()))
+    return pd.concat([part for part in parts if len(part)], ignore_index=True)
+
+
 def map_labels(annotations: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Fill label, rank, aphia_id, broad_category and condition of annotations from their raw labels.
-
-    Which ocean's names hold is read from ``realm``.
 
     Parameters
     ----------
@@ -155,16 +171,9 @@ def map_labels(annotations: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     mapped : DataFrame
         The same rows in the same order.
     mapping : DataFrame
-        One row per ocean and raw label: the columns of `match_labels`, with ``ocean`` and ``annotations`` (count); the
-        coverage report that says what stayed unmatched.
+        See `label_mapping`.
     """
-    oceans = annotations["realm"].map(ocean_of)
-    parts = []
-    for ocean in [*OCEANS, None]:
-        here = oceans == ocean if ocean else oceans.isna()
-        counts = annotations.loc[here, "label_raw"].value_counts().sort_index()
-        parts.append(match_labels(counts.index, ocean).assign(ocean=ocean, annotations=counts.to_numpy()))
-    mapping = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    oceans, mapping = annotations["realm"].map(ocean_of), label_mapping(annotations)
     key = pd.MultiIndex.from_arrays([oceans.fillna(""), annotations["label_raw"]])
     found = mapping.assign(ocean=mapping["ocean"].fillna("")).set_index(["ocean", "label"]).reindex(key)
     coral = found["rank"].isin(["genus", "family", "order"]).to_numpy()

@@ -19,7 +19,7 @@ from reefcore import predictions, profiles
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet
 from reefcore.profiles import Profile
-from reefcore.workflow import keys, sites, steps
+from reefcore.workflow import keys, launch, sites, steps
 
 if TYPE_CHECKING:
     from reefcore.figures.style import Shown
@@ -91,7 +91,7 @@ class Project:
     def __repr__(self) -> str:
         return f"<Project {self.profile.name}, seed {self.seed}>"
 
-    def table(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+    def table(self, name: str, columns: list[str] | None = None, **rows) -> pd.DataFrame:
         """Read a table.
 
         Parameters
@@ -111,6 +111,9 @@ class Project:
             domain_skipped (points without a patch) and domain_own (the run's scores on its own test sets).
         columns : list of str, optional
             Only these.
+        **rows
+            Of annotations, which can be millions: ``corals=True`` reads only hard corals, ``source="..."`` only one
+            source, ``categories=True`` texts as categories, in a tenth of the memory.
 
         Raises
         ------
@@ -126,6 +129,8 @@ class Project:
                 raise ReefcoreError(f"the profile {self.profile.name} trains nothing, and so has no {name}", do=do)
             return pd.concat((read_parquet(self.folder / output, columns) for output in outputs), ignore_index=True)
         self._made(f"{name}.parquet")
+        if rows and name == "annotations":
+            return steps.read_annotations(self.folder, columns, **rows)
         return read_parquet(self.folder / f"{name}.parquet", columns)
 
     @property
@@ -156,13 +161,15 @@ class Project:
         """Tell whether there is anything of a table, of the photos, patches or frames; one row or photo is enough.
 
         A chapter asks before a section that would need them, and says in a sentence what it leaves out. What many runs
-        make (predictions, history, ...) is there where every run is.
+        make (predictions, history, ...) is there where every run is, or may be trained here.
         """
         output = {"photos": "photos", "frames": "frames", "patches": "patches.parquet"}.get(name, f"{name}.parquet")
         if name in steps.SEVERAL:
             made = steps.plan(self.profile).get(steps.SEVERAL[name])
-            outputs = [one for one in made.outputs if one.startswith(f"{name}/")] if made else []
-            return bool(outputs) and all((self.folder / one).exists() for one in outputs)
+            if made is None or not any(one.startswith(f"{name}/") for one in made.outputs):
+                return False
+            fresh = (steps.is_fresh(self.profile, self.folder, one) for one in made.needs)
+            return launch.may_train(self.profile) or all(fresh)
         if steps.maker(self.profile, output) is None or (name == "patches" and not self.has("photos")):
             return False
         self._made(output)

@@ -22,7 +22,7 @@ from reefcore.errors import ReefcoreError, problems_text
 from reefcore.files import atomic, read_parquet, write_json, write_parquet
 from reefcore.parallel import pool
 from reefcore.profiles import TRAIN_SETS, Profile
-from reefcore.tables import among
+from reefcore.tables import HARD_CORALS, IDENTITY, among
 from reefcore.workflow import keys
 
 logger = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ SEVERAL = dict.fromkeys(("predictions", "validation", "history", "runs"), "train
 SEVERAL |= {"zero_shot": "zero_shot", "open_set": "open_set"}
 SEVERAL |= dict.fromkeys(("patch_predictions", "frame_predictions", "substrate_history", "substrate_runs"), "substrate")
 SURVEY = ("annotations.parquet", "sources.parquet", "images.parquet", "reviews.parquet")
+ANYWAY = "REEFCORE_ANYWAY"  # the environment variable by which patches are made though the disk seems too small
 SAID = ("problems.parquet", "release.parquet", "mapping.parquet")  # of the full profile: what was read, and left out
 WORKERS = 2  # processes at a time where nobody says otherwise: the two cores this project is sized for
 
@@ -148,10 +149,35 @@ def _covariates(profile: Profile, folder: Path, workers: int) -> None:
     write_parquet(unreadable, folder / "unreadable.parquet")
 
 
+def read_annotations(
+    folder: Path,
+    columns: list[str] | None = None,
+    corals: bool = False,
+    source: str | None = None,
+    categories: bool = False,
+) -> pd.DataFrame:
+    """Read the annotations of a data folder, of six million rows no more than is needed; see `Project.table`."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    path, kept = folder / "annotations.parquet", None
+    if not (corals or source or categories):
+        return read_parquet(path, columns)
+    if corals:
+        kept = pc.utf8_lower(pc.field("broad_category")).isin(list(HARD_CORALS))
+    if source:
+        kept = pc.field("source") == source if kept is None else kept & (pc.field("source") == source)
+    texts = [name for name in columns or pq.read_schema(path).names if name != "annotation_id"]
+    table = pq.read_table(path, columns=columns, filters=kept, read_dictionary=texts if categories else None)
+    return table.to_pandas()
+
+
 def _curate(profile: Profile, folder: Path, workers: int) -> None:
     from reefcore import review
 
-    annotations, reviews = read_parquet(folder / "annotations.parquet"), read_parquet(folder / "reviews.parquet")
+    # Of a repeated point both rows have the same raw label, so that the other labels need not be looked at.
+    columns = [*IDENTITY, *"annotation_id label rank aphia_id broad_category".split()]
+    annotations, reviews = read_annotations(folder, columns, corals=True), read_parquet(folder / "reviews.parquet")
     write_parquet(review.quality(annotations, reviews, profile.site, **profile.criteria), folder / "quality.parquet")
 
 
@@ -168,22 +194,35 @@ def _candidates(profile: Profile, folder: Path, workers: int) -> None:
 
 
 def _split(profile: Profile, folder: Path, workers: int) -> None:
+    import pyarrow.parquet as pq
+
     from reefcore import splits
 
-    annotations, quality = read_parquet(folder / "annotations.parquet"), read_parquet(folder / "quality.parquet")
+    named = pq.read_schema(folder / "annotations.parquet").names  # all that is read of them is a split they bring along
+    columns = [name for name in named if name == "annotation_id" or str(name).casefold().startswith("split")]
+    annotations, quality = read_annotations(folder, columns), read_parquet(folder / "quality.parquet")
     table = splits.make(annotations, quality, seed=profile.seed, **profile.cross_sources)
     write_parquet(table, folder / "splits.parquet")
 
 
-def _patches(profile: Profile, folder: Path, workers: int) -> None:
-    from reefcore import patches, shards
-
+def cut_points(folder: Path) -> pd.DataFrame:
+    """Give the points of a data folder that any scheme uses: those whose patches are cut."""
     used = read_parquet(folder / "splits.parquet", columns=["annotation_id"])["annotation_id"]
     points = read_parquet(folder / "annotations.parquet").drop_duplicates("annotation_id")
-    points = points[among(points["annotation_id"], used)].sort_values("annotation_id", kind="stable")
+    return points[among(points["annotation_id"], used)].sort_values("annotation_id", kind="stable")
+
+
+def _patches(profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import cutting, patches
+
+    points = cut_points(folder)
     if profile.shards:
-        _, skipped = shards.write(points, folder / "photos", profile.crop, folder / "shards", workers)
-        kept = pd.DataFrame({"annotation_id": shards.ShardPatches(folder / "shards").ids})
+        forecast = cutting.plan(points, folder / "photos", profile.crop, folder / "shards", workers)
+        for line in cutting.said(forecast):
+            logger.info("%s", line)
+        cutting.check(forecast, folder / "shards", anyway=bool(os.environ.get(ANYWAY)))
+        ids, skipped = cutting.write(points, folder / "photos", profile.crop, folder / "shards", workers)
+        kept = pd.DataFrame({"annotation_id": ids})
     else:
         pixels, skipped = patches.cut(points, folder / "photos", profile.crop, workers)
         with atomic(folder / "patches.npy") as temporary:
@@ -198,6 +237,9 @@ def store(profile: Profile, folder: Path):
     from reefcore import shards
 
     if profile.shards:
+        if not any((folder / "shards").glob("*.parquet")):
+            do = "get some by `reefcore fetch images`, then run `reefcore prepare patches`"
+            raise ReefcoreError("there is no patch: no photo of the points was there to cut one of", folder, do)
         return shards.ShardPatches(folder / "shards")
     return _array(folder, *((file := (folder / "patches.npy").stat()).st_mtime_ns, file.st_ino))
 
