@@ -111,6 +111,9 @@ def plan(rows: int = ROWS, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
         least[first, j] = LEAST
     amount = here * weight * rng.lognormal(0, 0.7, here.shape)
     amount *= (share_of / amount.sum(1))[:, None]
+    too_few = ReefcoreError(f"{rows} rows are too few for a release of 85 sources", do="ask for 40,000 or more")
+    if least.sum() > total:
+        raise too_few
     counts = least + _whole(amount.ravel(), total - least.sum()).reshape(here.shape)
 
     at, label = np.nonzero(counts)
@@ -133,7 +136,7 @@ def plan(rows: int = ROWS, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     size[largest] += rows - size.sum()
     images[largest] = -(-size[largest] // points[largest])
     if (size < corals).any() or size.min() < 80:
-        raise ReefcoreError(f"{rows} rows are too few for a release of 85 sources", do="ask for 40,000 or more")
+        raise too_few
     megapixels = rng.choice(survey.MEGAPIXELS, len(table))
     height = np.sqrt(megapixels * 1e6 * 3 / 4).astype(int)
     layouts = rng.permutation(np.resize(np.repeat(list(survey.LAYOUTS), list(survey.LAYOUTS.values())), len(table)))
@@ -164,7 +167,7 @@ def _agreement(pairs: pd.DataFrame, rng, scale: float) -> pd.DataFrame:
     step1 = ~(pairs["place"].isin(bad_places) | pairs["label"].isin(bad_labels)).to_numpy()
 
     # Two more sources lose every pair, and of the other pairs about a third; each taxon keeps two at least.
-    left = by_place.drop(bad_places).nsmallest(8)
+    left = by_place.drop(bad_places)[lambda sizes: sizes > 60 * scale + 30].nsmallest(8)
     emptied = rng.choice(left.index, 2, replace=False)
     bad = step1 & pairs["place"].isin(emptied).to_numpy()
     order = np.lexsort((-sizes, pairs["label"]))
@@ -188,10 +191,12 @@ def _agreement(pairs: pd.DataFrame, rng, scale: float) -> pd.DataFrame:
     correct = np.where(step2, verdicts - rng.choice(3, len(pairs), p=[0.45, 0.35, 0.2]), (verdicts + 1) // 2)
     correct = np.where(step1, correct, np.rint(0.36 * verdicts)).astype(int)
     # A source or taxon that stays must reach half; three in five is still under what a pair needs.
-    for key, gone_ in (("place", bad_places), ("label", bad_labels), ("place", bad_places)):
+    least = -(-verdicts * 7 // 10)
+    for key, dropped in (("place", bad_places), ("label", bad_labels), ("place", bad_places)):
         said = pd.DataFrame({"correct": correct, "verdicts": verdicts}).groupby(pairs[key].to_numpy()).transform("sum")
-        low = ((said["correct"] < 0.55 * said["verdicts"]) & ~pairs[key].isin(gone_)).to_numpy()
+        low = ((said["correct"] < 0.55 * said["verdicts"]) & ~pairs[key].isin(dropped)).to_numpy()
         correct = np.where(low & step2, verdicts, np.where(low & ~step2, verdicts * 6 // 10, correct))
+        correct = np.where(step2, np.maximum(correct, least), np.minimum(correct, least - 1))
     return pairs.assign(verdicts=verdicts, correct=correct, step1=step1, step2=step2)
 
 

@@ -124,7 +124,7 @@ class Hub:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = part_of(path, remote)
-        with _alone(part):
+        with alone(part):
             for _ in range(2):  # what another time left may be at fault: once more from the start
                 began = part.stat().st_size
                 if began > remote.size:
@@ -206,13 +206,13 @@ def _unsafe(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def _alone(part: Path) -> Iterator[None]:
-    """Keep another process from writing to the same part; the part is removed where nothing came."""
+def alone(part: Path) -> Iterator[None]:
+    """Keep another process from the same file, or part of one; a part that stays empty is removed."""
     with open(part, "ab") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ReefcoreError("another process is fetching this file", part, "wait for it") from None
+            raise ReefcoreError("another process is at this file", part, "wait for it") from None
         try:
             yield
         finally:

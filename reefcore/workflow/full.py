@@ -355,9 +355,10 @@ def of(chapter, stands: dict[Profile, Stand] | None = None) -> Standing:
             lacks |= {name: True for name in read if stand.missing(name)}
         if "photos" in needs and 0 < stand.photos[0] < stand.photos[1]:
             part = "with {:,} of {:,} photos".format(*stand.photos)
+    needs, lacks = ({name: found.get(name) for name in WORDS if name in found} for found in (needs, lacks))
     runs = NO if not all(lacks.values()) else SOME if lacks or part else YES
     first = [name for name, soft in lacks.items() if runs == SOME or not soft]
-    words = ", ".join(WORDS.get(name, name) for name in first)
+    words = ", ".join(WORDS[name] for name in first)
     why = [f"{'it needs' if runs == NO else 'without'} {words}" if first else "", part]
     fetched = [what for name in first for what in OUTSIDE.get(name, ())] + ["images"] * (runs == SOME and bool(part))
     todo = [f"fetch {' '.join(dict.fromkeys(fetched))}"] if fetched else []
@@ -454,8 +455,7 @@ def text(found: dict) -> str:
         return "" if row["there"] is None else f"{row['there']:,}" + (f" of {row['of']:,}" if row["of"] else "")
 
     def need(chapter: dict) -> str:
-        names = dict.fromkeys([*chapter["needs"], *chapter["lacks"]])
-        return ", ".join(f"{'-' if name in chapter['lacks'] else ''}{WORDS.get(name, name)}" for name in names)
+        return ", ".join(f"{'-' if name in chapter['lacks'] else ''}{WORDS[name]}" for name in chapter["needs"])
 
     def note(chapter: dict) -> str:
         some, left = [part for part in chapter["why"].split("; ") if part.startswith("with ")], chapter["sections"]
@@ -507,7 +507,7 @@ def _check(options) -> int:
 
 
 def needs(profile: str = "full") -> list[dict]:
-    """Say what each chapter needs, whatever is there: ``chapter``, ``title``, ``needs``, ``more`` (it can do without)."""
+    """Say what each chapter needs, whatever is there: ``chapter``, ``title``, ``needs``, ``more`` (can do without)."""
     from reefcore.workflow import build, notebook
     from reefcore.workflow.project import find_profile
 
