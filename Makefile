@@ -3,6 +3,7 @@
 # make check   check the rendered book; make check-sample: what the built sample must show
 # make archive the rendered book as one file with a checksum, in build/
 # make check-browser   the rendered book in Chromium, page by page (needs Chromium: apt install chromium)
+# make check-cluster   the same build by SLURM, on a cluster of one node that it starts here, and without (Debian, as root)
 # make pdf     the rendered book as one PDF in build/ (needs Chromium)
 # make bench   the measurements of benchmarks/
 # make lint    ruff
@@ -21,7 +22,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup book archive test check check-sample check-browser pdf bench lint lock clean
+.PHONY: help setup book archive test check check-sample check-browser check-cluster pdf bench lint lock clean
 .DELETE_ON_ERROR:
 
 PROFILE ?= sample
@@ -85,6 +86,9 @@ check-sample: $(STAMP)
 
 check-browser: $(STAMP)
 	$(BIN)/pytest checks/test_browser.py
+
+check-cluster: $(STAMP)
+	checks/cluster.sh $(BIN)/python
 
 pdf: $(STAMP)
 	@exec $(BIN)/reefcore --with-parent book pdf

@@ -6,8 +6,14 @@
 # inputs are `ancient` and nothing else is looked at.
 #
 #   snakemake --cores 2 --config profile=smoke seed=3 chapters=splits
-from reefcore.errors import ReefcoreError
-from reefcore.workflow import build
+#   snakemake --executor slurm --jobs 20 --retries 1 --config profile=full
+#
+# What each job asks for (threads, mem_mb, runtime, gpu, ...) is said in reefcore/workflow/resources.py and, where a
+# profile wants something else, under `resources` there.
+import json
+import sys
+import time
+from pathlib import Path
 
 options = config.get("reefcore") or {
     "chapters": str(config.get("chapters", "all")).split(","),
@@ -15,30 +21,59 @@ options = config.get("reefcore") or {
     "output": config.get("output", ""),
 }
 
-if workflow.is_main_process and not workflow.dryrun and "lock" not in options:
-    build_lock = build.lock()  # a name of its own: the lock lasts as long as this process
+if workflow.is_main_process:
+    from reefcore.errors import ReefcoreError
+    from reefcore.workflow import build
 
-jobs = build.jobs(options["chapters"], options["given"], options["output"] or None)
+    began = time.time()
+    # With an executor, --jobs is a number of nodes, and each training is a job; `--config apart=1` has that here too.
+    apart = workflow.resource_settings.nodes is not None or bool(config.get("apart", False))
+    if "lock" not in options:
+        build_lock = build.lock()  # a name of its own: the lock lasts as long as this process
+    planned = build.jobs(options["chapters"], options["given"], options["output"] or None, apart)
+    plan = build.keep(planned)
+else:  # a job on a node of a cluster, which takes the plan as it is and touches no marker but its own
+    plan = json.loads(Path("build", "plan.json").read_text())
+
+
+def command(job, threads, resources):
+    """Write the line of a job, with what it was given."""
+    gpus = resources.get("gpu", 0)
+    words = f" --gpus {gpus}{' --claim' * workflow.is_main_process}" if gpus else ""
+    return f"{job['command']} --workers {threads} --attempt {resources['attempt']}{words}"
 
 
 rule all:
     input:
-        [str(job.marker) for job in jobs],
+        [job["marker"] for job in plan],
 
 
-for job in jobs:
+for job in plan:
+    asked = {name: value for name, value in job["resources"].items() if name != "threads"}
+    grows = {name: asked.pop(name) for name in ("mem_mb", "runtime")}
 
     rule:
         name:
-            job.name.replace(" ", "_")
+            job["rule"]
         input:
-            [ancient(str(need)) for need in job.needs],
+            [ancient(need) for need in job["needs"]],
         output:
-            str(job.marker),
-        threads: job.threads
-        priority: job.priority
+            job["marker"],
+        threads: job["resources"]["threads"]
+        priority: job["priority"]
+        resources:
+            attempt=lambda wildcards, attempt: attempt,
+            mem_mb=lambda wildcards, attempt, least=grows["mem_mb"]: least * attempt,
+            runtime=lambda wildcards, attempt, least=grows["runtime"]: least * attempt,
+            **asked,
         params:
             # A function's result is taken as it is; in plain text, braces of a parameter would be wildcards.
-            command=lambda wildcards, command=job.command: command,
+            command=lambda wildcards, threads, resources, job=job: command(job, threads, resources),
         shell:
-            "{params.command} --workers {threads}"
+            "{params.command}"
+
+
+onerror:
+    if workflow.is_main_process and apart:
+        for line in build.failures(planned, began):
+            print(f"reefcore: {line}", file=sys.stderr)

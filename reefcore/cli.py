@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 something is not as it should be, 2 refused with one sente
 from __future__ import annotations
 
 import argparse
+import difflib
 import itertools
 import json
 import logging
@@ -89,6 +90,11 @@ def _parser() -> argparse.ArgumentParser:
     parameters(one)
     one.add_argument("--cores", type=int, default=2, help="processes at a time (2)")
     one.add_argument("--output", metavar="DIR", help="where the executed notebooks go (book/chapters)")
+    one.add_argument("--train", action="store_true", help="start trainings of full size on a machine without a GPU too")
+    one.add_argument("--executor", default="", metavar="NAME", help="of Snakemake, for a cluster: slurm, ... (none)")
+    one.add_argument("--jobs", type=_processes, metavar="N", help="with --executor: jobs submitted at a time")
+    help = "with --executor: a folder whose config.yaml has settings of Snakemake: account, partition, ..."
+    one.add_argument("--workflow-profile", metavar="DIR", help=help)
 
     one = command(commands, "sample", _sample, "make the sample, a miniature ReefNet, in a folder")
     one.add_argument("folder", nargs="?", default="build/sample-only", help="a new or empty folder (build/sample-only)")
@@ -163,6 +169,10 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("steps", nargs="*", default=["patches"], metavar="STEP", help="such as splits (patches)")
     one.add_argument("--profile", default="sample")
     one.add_argument("--workers", type=_processes, default=2, help="processes (2)")
+    one.add_argument("--slice", type=_processes, metavar="N", help="only measure N photos of each source, for patches")
+    one.add_argument("--source", action="append", help="only the patches of this source, as a job of a cluster; again")
+    one.add_argument("--anyway", action="store_true", help="also where the disk seems too small for the patches")
+    one.add_argument("--json", action="store_true", help="with --slice: for programs")
 
     one = command(
         commands,
@@ -256,6 +266,10 @@ def _parser() -> argparse.ArgumentParser:
     group = commands.add_parser("substrate", help="decide from frames of the seabed where to deploy devices")
     _substrate(group.add_subparsers(required=True, metavar="COMMAND"), command)
 
+    from reefcore.workflow import full
+
+    full.add(commands, command)
+
     group = commands.add_parser("site", help="work with annotations and photos of one's own reef")
     _site(group.add_subparsers(required=True, metavar="COMMAND"), command, parameters)
 
@@ -293,6 +307,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--key", required=True)
     one.add_argument("--marker", type=Path, required=True)
     one.add_argument("--workers", type=int, default=1)
+    one.add_argument("--attempt", type=int, default=1)
+    one.add_argument("--gpus", type=int, default=0)
+    one.add_argument("--claim", action="store_true", help="take the GPUs of this machine from other jobs of the build")
     return parser
 
 
@@ -402,22 +419,49 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _run(options) -> int:
-    from reefcore.workflow import build
+    from reefcore.workflow import build, full, launch
 
     if options.cores < 1:
         raise ReefcoreError(f"nothing can be run on {options.cores} cores", do="give --cores 1 or more")
+    if bool(options.executor) != bool(options.jobs) or (options.workflow_profile and not options.executor):
+        do = "give both, such as --executor slurm --jobs 20" if options.executor else "give --executor, such as slurm"
+        raise ReefcoreError("--executor, --jobs and --workflow-profile are of a cluster and go together", do=do)
     given = dict(options.given) | ({"profile": options.profile} if options.profile else {})
     began = time.perf_counter()
-    if not build.run(options.chapters, given, options.output, options.cores):
+    if options.train:
+        os.environ[launch.TRAIN] = "1"
+    cluster = {"executor": options.executor, "at_once": options.jobs, "settings": options.workflow_profile}
+    if not build.run(options.chapters, given, options.output, options.cores, **cluster):
         print("reefcore: the build is not complete; see above, and .snakemake/log for more", file=sys.stderr)
         return 1
-    print(f"Everything is up to date ({time.perf_counter() - began:.1f} s).", file=sys.stderr)
+    told, took = full.told(options.chapters, given), time.perf_counter() - began
+    print("\n".join([*told, f"Everything{' else' * bool(told)} is up to date ({took:.1f} s)."]), file=sys.stderr)
     return 0
 
 
 def _job(options) -> None:
+    from concurrent.futures import BrokenExecutor
+
+    from reefcore.workflow import build
+
+    said = build.refusal(options.marker)
+    if options.attempt > 1 and said.exists():
+        raise ReefcoreError(said.read_text(encoding="utf-8").strip())
+    said.unlink(missing_ok=True)
+    try:
+        _one_job(options)
+    except Exception as error:
+        killed = isinstance(error, OSError | MemoryError | BrokenExecutor) or build.KERNEL_DIED in str(error)
+        if not killed:  # else another try can succeed
+            said.parent.mkdir(parents=True, exist_ok=True)
+            text = str(error) if isinstance(error, ReefcoreError) else f"{type(error).__name__}: {error}"
+            said.write_text(text, encoding="utf-8")
+        raise
+
+
+def _one_job(options) -> None:
     from reefcore import workflow
-    from reefcore.workflow import build, keys, steps
+    from reefcore.workflow import build, keys, resources, steps
 
     began = time.perf_counter()
     if options.kind == "step":
@@ -430,10 +474,16 @@ def _job(options) -> None:
         raise ReefcoreError(
             "the sources changed while the build was running", options.name, "type the same command again"
         )
+    if options.gpus and steps.rank() is None:
+        given = resources.claim(options.gpus) if options.claim else resources.gpus()[: options.gpus]
+        if len(given) > 1 and options.kind == "step" and options.name in steps.runs(project.profile):
+            resources.spread(len(given), sys.argv[sys.argv.index("job") :])
     if options.kind == "step":
         steps.ensure(project.profile, project.folder, options.name, options.workers)
     else:
         build.ensure(chapter, options.output, options.workers)
+    if steps.rank():
+        return
     marker = keys.root() / options.marker
     marker.parent.mkdir(parents=True, exist_ok=True)
     marker.touch()
@@ -565,11 +615,44 @@ def _prepare(options) -> None:
     if unknown := [name for name in options.steps if name not in plan]:
         known = [name for name in plan if name not in trainings]
         raise ReefcoreError(f"there is no step {unknown[0]!r}", do=f"choose from {', '.join(known)}")
-    _log(logging.INFO)
+    _log(logging.WARNING if options.json else logging.INFO)
+    if options.slice or options.source:
+        _prepare_patches(project, options)
+        return
+    if options.anyway:
+        os.environ[steps.ANYWAY] = "1"
     for name in options.steps:
         steps.ensure(project.profile, project.folder, name, options.workers)
         for output in plan[name].outputs:
             print(project.folder / output)
+
+
+def _prepare_patches(project, options) -> None:
+    """Measure what the patches take, or make those of single sources; the step itself gathers them."""
+    from reefcore import cutting
+    from reefcore.workflow import steps
+
+    if not project.profile.shards or options.steps != ["patches"]:
+        what = f"--slice and --source are about patches in shards, and the profile {project.profile.name} has "
+        what += "no shards" if not project.profile.shards else "other steps"
+        raise ReefcoreError(what, do="leave them out, or prepare patches of a profile with shards, such as full")
+    steps.ensure(project.profile, project.folder, "splits", options.workers)
+    points, shards = steps.cut_points(project.folder), project.folder / "shards"
+    if unknown := sorted(set(options.source or ()) - (known := set(points["source"]))):
+        near = difflib.get_close_matches(unknown[0], known, 3, 0.3) or sorted(known)[:3]
+        raise ReefcoreError(f"no scheme uses a point of the source {unknown[0]!r}", do=f"give such as {', '.join(near)}")
+    points = points[points["source"].isin(options.source or known)]
+    where = points, project.folder / "photos", project.profile.crop, shards, options.workers
+    found = cutting.plan(*where, each=options.slice or 2)
+    print(json.dumps(found, indent=2) if options.json else "\n".join(cutting.said(found)))
+    if options.slice:
+        return
+    cutting.check(found, shards, options.anyway)
+    skipped = cutting.make(*where)
+    print(
+        f"{len(points) - len(skipped):,} of {len(points):,} points have their patch in {shards}; once all sources are"
+    )
+    print(f"made, `reefcore prepare patches --profile {options.profile}` gathers them.")
 
 
 def _train(options) -> None:

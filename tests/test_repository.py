@@ -28,6 +28,7 @@ splits
 geography workbooks
 released
 covariates patches shards
+cutting
 selection
 sample
 chat
@@ -41,6 +42,7 @@ metrics
 cover
 comparison diversity effort
 ranking classes calibration cost few_shot open_set zero_shot texture quality
+domains estimates
 machine
 substrate
 audit
@@ -73,9 +75,9 @@ TABLES_ONLY += ["predictions", "patches", "covariates", "recipes", "sample", "fi
 TABLES_ONLY += ["classes", "calibration", "cost", "chat", "descriptions", "prompts", "recipes.zero_shot", "multimodal"]
 TABLES_ONLY += ["site", "spreadsheets", "released", "workbooks"]
 TABLES_ONLY += ["few_shot", "open_set", "zero_shot", "substrate", "reproduction"]
-TABLES_ONLY += ["benthos", "cover", "diversity", "effort"]
+TABLES_ONLY += ["domains", "benthos", "cover", "diversity", "effort"]
 TABLES_ONLY += ["overview", "explorer"]
-TABLES_ONLY += ["texture", "machine", "quality"]
+TABLES_ONLY += ["texture", "machine", "quality", "cutting", "estimates"]
 TABLES_ONLY += ["audit", "audit.read", "audit.rules", "audit.statements"]
 TABLES_ONLY += [
     f"substrate.{name}" for name in "grid decision tracks observers stream own pseudo training compared".split()

@@ -92,6 +92,7 @@ def section(page: str, path: str, declared: dict, record: dict, repository: tupl
     if "colab" in away:
         install = f'%pip install "reefcore[train] @ git+{away["repository"]}@{repository[1]}"'
         first = f"<p>In Colab, run this first:</p>{block(install)}"
+    run, took = ("Left out of", "") if "left_out" in record else ("Run with", f" in {record['seconds']:.0f} s")
     lines = "".join(f"<p>{said}:</p>{block(line)}" for said, line in commands(page, path, declared, used))
     files = (
         f'Notebook: <a download href="{up}{path}">clean, with its parameters</a>, '
@@ -106,7 +107,7 @@ def section(page: str, path: str, declared: dict, record: dict, repository: tupl
     return (
         '<section id="run-this-page"><h2>Run this page yourself<a class="headerlink" href="#run-this-page" '
         'title="Link to this heading">#</a></h2>'
-        f"<p>Run with the profile {html.escape(record['profile'])} in {record['seconds']:.0f} s."
+        f"<p>{run} the profile {html.escape(record['profile'])}{took}."
         f"{html.escape(needs) if steps else ''}</p>"
         f'<p>{files}</p>{parameters(declared, used)}<div class="run-commands">{lines}{first}</div></section>'
     )

@@ -11,6 +11,10 @@ format                     what it is                                           
 ``cpce``                   CPCe's ``.cpc``: a file, a folder or a zip of them          cpce
 ``reefcloud``              ReefCloud's export of points                                reefcloud
 ``squidle``                Squidle+'s export of annotations                            squidle
+``benthicnet``             BenthicNet's table of CATAMI labels                         domains
+``eilat``                  photos with a text file of points beside each               domains
+``mermaid-open``           MERMAID's open training data, CSV or Parquet                domains
+``coralscapes`` ...        folders of photos with masks: four data sets                masks
 ``columns``                any other table of points, with a map of its columns        columns
 =========================  ==========================================================  =======
 
@@ -32,6 +36,8 @@ from reefcore.annotations import (
     biigle,
     coralnet,
     cpce,
+    domains,
+    masks,
     mermaid,
     reefcloud,
     reefnet,
@@ -45,7 +51,7 @@ from reefcore.annotations import (
 from reefcore.annotations.checks import check, check_text
 from reefcore.annotations.points import MAIL, Format, Options, Result, by_line, labelled_by, pseudonym, without_people
 from reefcore.annotations.reefnet import convert
-from reefcore.annotations.sheet import Head, look, lower_headers
+from reefcore.annotations.sheet import REMEDY, Head, look, lower_headers
 from reefcore.errors import ReefcoreError, problems_table
 
 __all__ = ["FORMATS", "check", "check_text", "convert", "labelled_by", "read", "read_covers", "recognise"]
@@ -53,7 +59,7 @@ __all__ = ["FORMATS", "check", "check_text", "convert", "labelled_by", "read", "
 #: All formats; the first that recognises a file is taken.
 FORMATS: list[Format] = [
     form
-    for module in (reefnet, reefcloud, squidle, biigle, taglab, mermaid, coralnet, cpce, refused)
+    for module in (reefnet, reefcloud, squidle, biigle, taglab, mermaid, domains, coralnet, cpce, masks, refused)
     for form in module.FORMATS
 ]
 TABLES = (".csv", ".txt", ".tsv", ".xlsx", ".zip", ".json")  # files of a folder that are looked at
@@ -94,6 +100,8 @@ def _recognise(head: Head) -> tuple[Format, Head]:
         for form in FORMATS:
             if form.read and form not in reefnet.FORMATS and form.fits(lower):
                 return form, lower
+    if head.kind == "parquet":
+        raise ReefcoreError("this is a Parquet table, not a table of points", head.path, REMEDY["a Parquet table"])
     do = "a file of points has at least the columns Name, Row, Column and Label, or say which of its columns is which "
     do += "(columns in site.yaml, or --columns): {image: Photo, row: Y, column: X, label: Code}"
     if head.kind == "json":
@@ -191,8 +199,9 @@ def read(
         Width and height of every photo in pixels, also as 4000x3000, for formats that give positions as fractions.
     sizes : DataFrame, optional
         The same for each photo: ``image``, ``width``, ``height``.
-    points : {'centroid', 'sample'}
-        How regions become points: one inside each, or `sample` random ones (TagLab: over the whole image).
+    points : {'centroid', 'sample', 'classes'}
+        How regions become points: one inside each, or `sample` random ones (TagLab: over the whole image). Of masks
+        `sample` are drawn in any case: over all that is labelled or, with ``classes``, as many of each class.
     sample : int
     seed : int
 
@@ -217,8 +226,8 @@ def read(
     """
     if base not in (None, 0, 1):
         raise ReefcoreError(f"base is {base!r}", do="rows and columns count from 0 or from 1")
-    if points not in ("centroid", "sample"):
-        raise ReefcoreError(f"points is {points!r}", do="use centroid or sample")
+    if points not in ("centroid", "sample", "classes"):
+        raise ReefcoreError(f"points is {points!r}", do="use centroid, sample or classes")
     options = Options(source, names, unmangle, base, None, size, sizes, points, sample, seed)
     options.check_sizes()
     if columns is not None:

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from reefcore.errors import ReefcoreError
+from reefcore.files import read_parquet
 
 HEAD = 1 << 20  # bytes and characters read at a time, and enough of a file to tell its format
 DELIMITERS = ",;\t|"
@@ -75,7 +76,7 @@ class Head:
     Attributes
     ----------
     path : Path
-    kind : {'text', 'workbook', 'zip', 'json', 'folder'}
+    kind : {'text', 'workbook', 'zip', 'json', 'parquet', 'folder'}
     start : str
         The first characters of a text file.
     header : list of str
@@ -137,6 +138,8 @@ def look(path: str | Path) -> Head:
         raise ReefcoreError(f"this file cannot be opened ({error.strerror})", path) from None
     if not start.strip():
         raise ReefcoreError("this file is empty", path, "export it, or copy it, again")
+    if start.startswith(b"PAR1") and (columns := _parquet_columns(path)):
+        return Head(path, "parquet", header=columns)
     for magic, name in MAGIC.items():
         if start.startswith(magic):
             raise ReefcoreError(f"this is {name}, not a table of points", path, REMEDY.get(name, ANNOTATIONS))
@@ -161,6 +164,17 @@ def look(path: str | Path) -> Head:
     first = next((line for line in tries if line.count('"') % 2 == 0), lines[at])
     delimiter = max(DELIMITERS, key=first.count)
     return Head(path, "text", text, split(first, delimiter) or first.split(delimiter), delimiter)
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    """Name the columns of a Parquet table; none where it is damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_schema(path).names
+    except (pa.ArrowException, OSError):
+        return []
 
 
 def lower_headers(head: Head) -> Iterator[Head]:
@@ -479,6 +493,11 @@ class Sheet:
 
 def load(head: Head, short: bool = False) -> Sheet:
     """Read a whole table as text; with `short`, a row may end early, as Excel leaves out delimiters of blank cells."""
+    if head.kind == "parquet":
+        frame = read_parquet(head.path, head.header)
+        frame = pd.DataFrame({at: frame[name].map(_cell, na_action="ignore") for at, name in enumerate(head.header)})
+        frame = frame.astype("str").fillna("")
+        return Sheet(frame, np.arange(2, len(frame) + 2), [], len(frame))
     if (plain := _load_plain(head)) is not None:
         return Sheet(plain, np.arange(2, len(plain) + 2), [], len(plain))
     found, lines, rows = Records(head, short), [], []

@@ -67,6 +67,9 @@ class Profile:
         patches), ``side`` (of a patch as it is kept, in pixels; 256), ``scale`` (of the sample, 1 being the one of the
         book), ``pseudo`` (``routes``: zero-shot recipes that label patches; ``frames`` and ``repeats`` of
         `reefcore.substrate.pseudo.compare`). The profile has no survey where it is empty.
+    domains : dict
+        Of other reefs as test domains: the ``run`` that answers, and ``points`` drawn from each photo with a mask (25);
+        nothing is tested where it is empty.
     resamples : int
         Of the bootstrap.
     site : str
@@ -75,6 +78,9 @@ class Profile:
         What `reefcore.curation.label_criteria` is called with; the paper's where empty.
     cross_sources : dict
         ``n_test`` and ``n_val`` of `reefcore.splits.across_sources`; the paper's where empty.
+    resources : dict
+        What jobs ask a machine or a cluster for, by kind, where it is not what `reefcore.workflow.resources` says. No
+        result depends on it.
     path : Path
         The file itself.
     """
@@ -99,15 +105,17 @@ class Profile:
     few_shot: dict = field(default_factory=dict, hash=False)
     open_set: dict = field(default_factory=dict, hash=False)
     substrate: dict = field(default_factory=dict, hash=False)
+    domains: dict = field(default_factory=dict, hash=False)
     site: str = ""
     criteria: dict = field(default_factory=dict, hash=False)
     cross_sources: dict = field(default_factory=dict, hash=False)
+    resources: dict = field(default_factory=dict, hash=False)
     path: Path = Path()
 
     @property
     def settings(self) -> dict:
-        """Everything but the path, as plain values: what a key is made of."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if k != "path"}
+        """Everything that results depend on, as plain values: what a key is made of."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if k not in ("path", "resources")}
 
     def folder(self, root: Path) -> Path:
         """Return the data folder; a seed that is not the file's own has a folder of its own.
@@ -117,12 +125,13 @@ class Profile:
         ReefcoreError
             Where the folder is named by an environment variable that is not set.
         """
+        named = re.findall(r"\$\{?(\w+)", self.data)
         text = os.path.expandvars(os.path.expanduser(self.data))
-        if unset := re.search(r"\$\{?(\w+)", text):
+        if unset := [name for name in named if not os.environ.get(name)]:  # empty, it would be the checkout
             raise ReefcoreError(
-                f"the data folder is named by the environment variable {unset[1]}, which is not set",
+                f"the data folder is named by the environment variable {unset[0]}, which is not set",
                 self.path,
-                f"set {unset[1]} to the folder with the released data, or write the folder into a copy of this file",
+                f"set {unset[0]} to the folder with the released data, or write the folder into a copy of this file",
             )
         return root / text
 

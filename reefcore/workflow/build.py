@@ -7,7 +7,9 @@ import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
+import importlib.util
 import json
+import os
 import re
 import shlex
 import shutil
@@ -21,11 +23,13 @@ from reefcore.errors import ReefcoreError
 from reefcore.files import share, write_json
 from reefcore.profiles import Profile
 from reefcore.site import MADE_UP
-from reefcore.workflow import keys, notebook, sites, steps
+from reefcore.workflow import keys, launch, notebook, resources, sites, steps
 from reefcore.workflow.project import RECORD, code_version, find_profile, fingerprint
 
 BOOK = "book/chapters"  # where the book looks for the executed notebooks
+KERNEL_DIED = "the kernel died"  # of a chapter, and not by itself: it had too little memory, or was killed
 FEW = 4  # jobs, for which a warm process would cost more time than it saves
+PLAN = "build/plan.json"  # of a build on a cluster, for its jobs
 _RUN_BY = ("project.py", "sites.py", "notebook.py", "engine.py")  # the part of the workflow that a page goes through
 
 
@@ -45,6 +49,8 @@ class Chapter:
         The steps whose outputs it reads.
     beside : tuple
         Of other projects that it opens: their profiles (a site is one), each with the steps.
+    without : tuple of str
+        Of a full profile: the steps whose outputs it would read too, and does without; see `reefcore.workflow.full`.
     """
 
     name: str
@@ -53,6 +59,7 @@ class Chapter:
     given: dict = dataclasses.field(hash=False)
     needs: tuple[str, ...] = ()
     beside: tuple[tuple[Profile, tuple[str, ...]], ...] = ()
+    without: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -119,7 +126,9 @@ def chapters(names: list[str], given: dict) -> list[Chapter]:
             f"unknown parameter {unknown[0]!r}", ", ".join(p.stem for p in paths), f"there are {', '.join(known)}"
         )
     asked = find_profile(given["profile"]) if "profile" in given else None
-    result = []
+    from reefcore.workflow import full  # which is made of what is here
+
+    result, stands = [], {}
     for path in paths:
         mine = {name: value for name, value in given.items() if name in declared[path] and name != "profile"}
         if asked and (place := _place(asked, declared[path], path.stem)):
@@ -127,9 +136,15 @@ def chapters(names: list[str], given: dict) -> list[Chapter]:
         settled = notebook.settle(mine, declared[path], path.name)
         chosen = {name: parameter.default for name, parameter in declared[path].items()} | settled
         under = find_profile(chosen.get("profile", "sample")).with_seed(chosen.get("seed"))
-        found = reads(_code(contents[path]), under, chosen)
+        found = reads(code(contents[path]), under, chosen)
         beside = tuple((one, steps_) for one, steps_ in found.items() if one != under and steps_)
-        result.append(Chapter(path.stem, path, under, settled, found[under], beside))
+        needs, without = found[under], ()
+        if under.kind == "full":
+            hard = reads(full.bare(code(contents[path]))[0], under, chosen)[under]
+            stand = stands[under] = stands.get(under) or full.Stand(under)
+            without = stand.without(needs, hard)
+            needs = tuple(need for need in needs if need not in without)
+        result.append(Chapter(path.stem, path, under, settled, needs, beside, without))
     return result
 
 
@@ -142,15 +157,15 @@ def _place(asked: Profile, declared: dict, name: str) -> str | None:
     return next((place for place in fitting if place in declared), None)
 
 
-def _code(content) -> str:
+def code(content) -> str:
     """Join the code cells of a notebook as Python, without the lines of IPython's own (``%``, ``!``)."""
     cells = "\n".join(cell.source for cell in content.cells if cell.cell_type == "code")
     return re.sub(r"(?m)^\s*[%!].*$", "", cells)
 
 
-def needs(code: str, profile: Profile) -> tuple[str, ...]:
+def needs(text: str, profile: Profile) -> tuple[str, ...]:
     """List the steps of a profile that a notebook's code reads from; see `reads`."""
-    return reads(code, profile, {})[profile]
+    return reads(text, profile, {})[profile]
 
 
 def reads(code: str, profile: Profile, chosen: dict) -> dict[Profile, tuple[str, ...]]:
@@ -232,9 +247,9 @@ def ingredients(chapter: Chapter) -> dict[str, str]:
         "notebook": keys.text_hash(json.dumps([cell for cell in cells if cell[0] == "code"])),
         "words": keys.text_hash(json.dumps([cell if cell[0] != "code" else [] for cell in cells])),
         **keys.environment(own=chapter.profile.kind == "site"),
-        **keys.modules(source=_code(content)),
+        **keys.modules(source=code(content)),
     }
-    makes_report = "reefcore.workflow.report" in keys.imports(_code(content))
+    makes_report = "reefcore.workflow.report" in keys.imports(code(content))
     if makes_report:  # of chapters that count as well
         made_of |= {f"site {name}": keys.digest(path) for name, path in notebooks(site=True).items()}
     for name in (*_RUN_BY, *(("report.py", "page.py") if makes_report else ())):
@@ -369,7 +384,8 @@ class Job:
         The file Snakemake knows it by, relative to the root; it is there if and only if the job is up to date.
     needs : tuple of Path
         Other jobs' markers.
-    threads : int
+    resources : dict
+        What it asks for, see `reefcore.workflow.resources.of`.
     command : str
     priority : int
         How many jobs wait for it, at once or later: of those that could start, the one with the most comes first.
@@ -378,12 +394,12 @@ class Job:
     name: str
     marker: Path
     needs: tuple[Path, ...]
-    threads: int
+    resources: dict
     command: str
     priority: int = 0
 
 
-def jobs(names: list[str], given: dict, output: str | Path | None = None) -> list[Job]:
+def jobs(names: list[str], given: dict, output: str | Path | None = None, apart: bool = False) -> list[Job]:
     """Plan a build: every chapter and the steps it needs, each after those it needs itself.
 
     Markers are put right on the way, so that Snakemake, which looks at nothing else, runs what is not up to date and
@@ -395,26 +411,28 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
         See `chapters`.
     output : path, optional
         Where the executed notebooks go; by default into the book.
+    apart : bool
+        Whether each training is a job of its own for a sample too, as on a cluster.
     """
     top = keys.root()
     output = Path(output or top / BOOK).absolute()
     plan: dict[Path, Job] = {}
     stale: set[Path] = set()
 
-    def add(name, key, is_fresh, needed, threads, command) -> Path:
+    def add(name, key, is_fresh, needed, asked, command) -> Path:
         marker = Path("build", "done", f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)}-{key}")
         if marker not in plan:
             up_to_date = is_fresh()
             if not up_to_date or stale & set(needed):
                 stale.add(marker)
-            plan[marker] = Job(name, marker, tuple(needed), threads, f"{command} --key {key} --marker {marker}")
+            plan[marker] = Job(name, marker, tuple(needed), asked, f"{command} --key {key} --marker {marker}")
         return marker
 
     def add_step(one: Profile, folder: Path, name: str) -> Path:
         step, key = steps.plan(one)[name], steps.key(one, folder, name)
         seed = f" seed {one.seed}" if one.data != find_profile(str(one.path)).data else ""
         # A survey's runs are trained in one job that shares its processes, unless each deserves a machine of its own.
-        together = one.kind == "sample"
+        together = one.kind == "sample" and not apart
         needs = step.before if step.before and together else step.needs
         if together and not step.before:  # what starts from one of them waits for all
             trained = steps.runs(one)
@@ -422,26 +440,35 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
         needed = [add_step(one, folder, need) for need in needs]
         asked = sites.given(one) if one.kind == "site" else _relative(one.path)
         command = _command("step", name, "--profile", asked, "--seed", one.seed)
-        wide = name in ("data", "covariates", "patches", "survey", "frame_patches") or (step.before and together)
+        kind = "together" if step.before and together else resources.kind(one, name)
         return add(
             f"step {name} {one.name}{seed}",
             key,
             lambda: steps.is_fresh(one, folder, name),
             needed,
-            2 if wide else 1,
+            resources.of(one, kind),
             command,
         )
 
+    if apart:  # a cluster has GPUs where this machine has none
+        os.environ.setdefault(launch.TRAIN, "1")
     found = chapters(names, given)
     named = find_profile(given["profile"]).name if "profile" in given else None
     if named and not any(named in (c.profile.name, *(one.name for one, _ in c.beside)) for c in found):
         do = "name a site.yaml, or leave --profile out"
         raise ReefcoreError(f"the profile {named} is no site, and {names[0]} is of a site", do=do)
+    from reefcore.workflow import full
+
+    found, left = full.divide(found, "all" not in names)
+    for chapter, why in left:
+        full.leave_out(chapter, why, output)
     for chapter in found:
         needed = [add_step(*step) for step in chapter.steps]
         options = [part for name, value in chapter.given.items() for part in ("-p", f"{name}={_as_text(value)}")]
         command = _command("chapter", chapter.notebook, "--output", output, *options)
-        add(f"chapter {chapter.name}", key_of(chapter), lambda c=chapter: is_fresh(c, output), needed, 1, command)
+        wide = max([chapter.profile, *(one for one, _ in chapter.beside)], key=lambda one: one.kind == "full")
+        asked = resources.of(wide, "chapter")
+        add(f"chapter {chapter.name}", key_of(chapter), lambda c=chapter: is_fresh(c, output), needed, asked, command)
     for job in plan.values():
         marker = top / job.marker
         if job.marker in stale:
@@ -456,6 +483,53 @@ def jobs(names: list[str], given: dict, output: str | Path | None = None) -> lis
     return [dataclasses.replace(job, priority=len(waiting[job.marker])) for job in plan.values()]
 
 
+def keep(planned: list[Job]) -> list[dict]:
+    """Describe a plan in plain values, and write it down for jobs on a cluster, which must not plan again."""
+    plan = [
+        dataclasses.asdict(job)
+        | {"marker": str(job.marker), "needs": [str(need) for need in job.needs], "rule": rule(job.name)}
+        for job in planned
+    ]
+    write_json(plan, keys.root() / PLAN)
+    return plan
+
+
+def refusal(marker: str | Path) -> Path:
+    """Return where a job writes why it was refused: what would be refused again, and is not tried again."""
+    return keys.root() / "build" / "failed" / f"{Path(marker).name}.txt"
+
+
+def failures(planned: list[Job], since: float) -> list[str]:
+    """Say of each job of a cluster that failed why it did, as far as it said so itself, and where to read more.
+
+    Parameters
+    ----------
+    planned : list of Job
+    since : float
+        When the build began, in seconds since the epoch: older logs are of other builds.
+    """
+    found, logs = [], keys.root() / ".snakemake" / "slurm_logs"  # of Snakemake's executor for SLURM
+    for job in planned:
+        if (keys.root() / job.marker).exists():
+            continue
+        mine = [p for p in (logs / f"rule_{rule(job.name)}").rglob("*.log") if p.stat().st_mtime >= since]
+        log = max(mine, key=lambda path: path.stat().st_mtime, default=None)
+        more = f" (log: {_relative(log)})" if log else ""
+        if (said := refusal(job.marker)).exists() and said.stat().st_mtime >= since:
+            found.append(f"{job.name}: {said.read_text(encoding='utf-8').strip()}{more}")
+        elif log:
+            text = log.read_text(encoding="utf-8", errors="replace")
+            told = re.findall(r"^slurmstepd: error: (.*?)(?: \*+)?$", text, re.MULTILINE)
+            why = told[-1].strip("* ") if told else "it was killed, or its node failed"
+            found.append(f"{job.name}: it ended without saying why: {why}{more}")
+    return found
+
+
+def rule(name: str) -> str:
+    """Return the name of a job as a rule of Snakemake."""
+    return name.replace(" ", "_")
+
+
 def _command(*parts) -> str:
     """Write the command of a job for the shell; `exec`, so that the parent of the job is Snakemake and no shell.
 
@@ -463,6 +537,7 @@ def _command(*parts) -> str:
     """
     words = map(shlex.quote, map(str, (sys.executable, "-m", "reefcore", "--with-parent", "job", *parts)))
     kept = " ".join(f"{name}={value}" for name, value in warm.KEEP.items())
+    kept += f" {launch.TRAIN}={os.environ[launch.TRAIN]}" if os.environ.get(launch.TRAIN) else ""
     return f"exec env OMP_NUM_THREADS=1 {kept} {' '.join(words)}"
 
 
@@ -498,29 +573,65 @@ def lock() -> int:
     return handle
 
 
-def run(names: list[str], given: dict, output: str | Path | None = None, cores: int = 2) -> bool:
+def run(
+    names: list[str],
+    given: dict,
+    output: str | Path | None = None,
+    cores: int = 2,
+    *,
+    executor: str = "",
+    at_once: int = 0,
+    settings: str | Path | None = None,
+) -> bool:
     """Build chapters and the steps they need, with Snakemake; return whether everything succeeded.
 
     What fails says so itself, on standard error, and what does not depend on it is still built.
+
+    Parameters
+    ----------
+    names, given, output
+        See `jobs`.
+    cores : int
+        Of this machine; on a cluster each job has the cores it asks for.
+    executor : str
+        Of Snakemake, such as ``slurm``: each job runs where that puts it. One that fails without saying why (killed,
+        out of memory or time, its node lost) is tried once more, with twice the memory and time.
+    at_once : int
+        With an executor: how many jobs may be submitted at a time.
+    settings : path, optional
+        With an executor: a folder with Snakemake's own settings (a workflow profile: ``config.yaml``).
     """
     try:
         from snakemake.cli import main as snakemake
     except ImportError:
         raise ReefcoreError("Snakemake is not installed", do="pip install 'reefcore[book]'") from None
+    if executor and importlib.util.find_spec(f"snakemake_executor_plugin_{executor.replace('-', '_')}") is None:
+        do = f"pip install snakemake-executor-plugin-{executor}; that of slurm is in reefcore[cluster]"
+        raise ReefcoreError(f"Snakemake has no executor {executor} here", do=do)
     names, output = [_meant(name) for name in names], Path(output).absolute() if output else None
     given = {name: _meant(value, name == "profile") for name, value in given.items()}
+    settings = Path(settings).absolute() if settings else None
+    if settings and not (settings / "config.yaml").is_file():
+        raise ReefcoreError("this folder holds no settings of Snakemake", settings, "put a config.yaml there")
     handle = lock()  # held by this process from here on, for the Snakefile too
     try:
-        planned = jobs(names, given, output)
+        planned = jobs(names, given, output, apart=bool(executor))
         if all((keys.root() / job.marker).exists() for job in planned):
             return True
         config = {"chapters": names, "given": given, "output": str(output or ""), "lock": handle}
-        arguments = ["--snakefile", str(_snakefile()), "--directory", str(keys.root()), "--cores", str(cores)]
-        arguments += ["--quiet", "all", "--keep-going", "--rerun-incomplete", "--rerun-triggers", "mtime"]
+        arguments = ["--snakefile", str(_snakefile()), "--directory", str(keys.root())]
+        arguments += ["--keep-going", "--rerun-incomplete", "--rerun-triggers", "mtime"]
         arguments += ["--scheduler", "greedy"]  # solving for the best order takes more time than it saves
+        if executor:
+            arguments += ["--executor", executor, "--jobs", str(at_once), "--retries", "1", "--latency-wait", "60"]
+            arguments += ["--quiet", "host", "reason", "rules"]
+            arguments += ["--workflow-profile", str(settings)] if settings else []
+        else:
+            gpus = max(len(resources.gpus()), *(job.resources["gpu"] for job in planned))
+            arguments += ["--cores", str(cores), "--quiet", "all", *(("--resources", f"gpu={gpus}") if gpus else ())]
         stale = sum(not (keys.root() / job.marker).exists() for job in planned)
         try:
-            with warm.server() if stale > FEW else contextlib.nullcontext():
+            with warm.server() if stale > FEW and not executor else contextlib.nullcontext():
                 snakemake([*arguments, "--config", f"reefcore={json.dumps(config)}"])
         except SystemExit as end:
             return not end.code

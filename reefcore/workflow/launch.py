@@ -1,8 +1,14 @@
-"""How to start a training on other machines, as lines to copy."""
+"""Where trainings are started: whether on this machine, and on others, as lines to copy."""
 
 from __future__ import annotations
 
+import os
 import shlex
+
+from reefcore.profiles import Profile
+from reefcore.workflow import resources
+
+TRAIN = "REEFCORE_TRAIN"  # 1: trainings of full size may be started, 0: they may not; unset: where there is a GPU
 
 SLURM = """#!/bin/bash
 #SBATCH --job-name=reefcore
@@ -16,6 +22,12 @@ SLURM = """#!/bin/bash
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 srun --cpus-per-task {cpus} torchrun --nnodes {nodes} --nproc-per-node {gpus} \\
   --rdzv-id "$SLURM_JOB_ID" --rdzv-backend c10d --rdzv-endpoint "$head:29500" -m {train}"""
+
+
+def may_train(profile: Profile) -> bool:
+    """Tell whether a build may start the trainings of a profile: those of full size only on a GPU, or where asked."""
+    asked = os.environ.get(TRAIN, "")
+    return profile.kind != "full" or (asked != "0" if asked else bool(resources.gpus()))
 
 
 def lines(

@@ -19,7 +19,7 @@ from reefcore import predictions, profiles
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet
 from reefcore.profiles import Profile
-from reefcore.workflow import keys, sites, steps
+from reefcore.workflow import keys, launch, sites, steps
 
 if TYPE_CHECKING:
     from reefcore.figures.style import Shown
@@ -107,6 +107,8 @@ class Project:
             that are left out, and why), and of all its runs patch_predictions, frame_predictions (of models that see
             the frame as a whole), substrate_history and substrate_runs; pseudo_labels (of models that no
             expert taught) and pseudo_worth (what a classifier learns from them, and from expert labels).
+            Of other reefs as test domains: domain_points, domain_facts (what was left out), domain_predictions,
+            domain_skipped (points without a patch) and domain_own (the run's scores on its own test sets).
         columns : list of str, optional
             Only these.
         **rows
@@ -159,13 +161,15 @@ class Project:
         """Tell whether there is anything of a table, of the photos, patches or frames; one row or photo is enough.
 
         A chapter asks before a section that would need them, and says in a sentence what it leaves out. What many runs
-        make (predictions, history, ...) is there where every run is.
+        make (predictions, history, ...) is there where every run is, or may be trained here.
         """
         output = {"photos": "photos", "frames": "frames", "patches": "patches.parquet"}.get(name, f"{name}.parquet")
         if name in steps.SEVERAL:
             made = steps.plan(self.profile).get(steps.SEVERAL[name])
-            outputs = [one for one in made.outputs if one.startswith(f"{name}/")] if made else []
-            return bool(outputs) and all((self.folder / one).exists() for one in outputs)
+            if made is None or not any(one.startswith(f"{name}/") for one in made.outputs):
+                return False
+            fresh = (steps.is_fresh(self.profile, self.folder, one) for one in made.needs)
+            return launch.may_train(self.profile) or all(fresh)
         if steps.maker(self.profile, output) is None or (name == "patches" and not self.has("photos")):
             return False
         self._made(output)

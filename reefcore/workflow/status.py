@@ -7,7 +7,7 @@ import html
 import json
 import platform
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -77,10 +77,10 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
         ``items``: dicts of `data/published/items.csv` with ``published`` (values), ``cells`` and ``computed`` (values
         that a run can give, and those there are; None where nothing is counted), ``run`` (whether its chapter was, in
         this profile), ``state``, ``seconds``, ``key``;
-        ``notebooks``: dicts with ``name``, ``state`` (up to date, stale, missing, failed, incomplete, unknown: its data
-        are not on this machine), ``why`` (what changed, or a sentence), ``seconds``, ``started``, ``profile``,
-        ``seed``, ``parameters`` (all), ``changed`` (those that are not the defaults), ``code``, ``python``, ``key``
-        (8 digits of the hash of all inputs), ``needs`` (steps);
+        ``notebooks``: dicts with ``name``, ``state`` (up to date, stale, missing, failed, incomplete, left out: the
+        profile lacks what it needs, unknown: its data are not on this machine), ``why`` (what changed, or a sentence),
+        ``seconds``, ``started``, ``profile``, ``seed``, ``parameters`` (all), ``changed`` (those that are not the
+        defaults), ``code``, ``python``, ``key`` (8 digits of the hash of all inputs), ``needs`` (steps);
         ``steps``: dicts with ``name``, ``state``, ``why``; ``environment``: ``python``, ``platform``, ``packages``
         (name -> versions); ``counts``.
 
@@ -110,7 +110,7 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
         "comparable_values": sum(size for _, size in cells.values()),
         "computed_values": sum(computed for computed, _ in cells.values()),
         "notebooks": len(notebooks),
-        "notebooks_run": sum(row["profile"] in {one.name} | own for row in notebooks),
+        "notebooks_run": sum(row["profile"] in {one.name} | own and row["state"] != "left out" for row in notebooks),
         "notebooks_up_to_date": sum(row["state"] == "up to date" for row in notebooks),
         "seconds": round(sum(row["seconds"] or 0 for row in notebooks if row["profile"] in {one.name} | own), 1),
         "packages": len(environment["packages"]),
@@ -172,6 +172,8 @@ def _notebook(page: build.Chapter, record: dict, output: Path) -> dict:
     failed = Path("build", "failed", f"{page.name}.ipynb")
     if row["state"] != "up to date" and (keys.root() / failed).exists():
         row |= {"state": "failed", "why": [f"the unfinished notebook is {failed}"]}
+    if left := record.get("left_out"):
+        row |= {"state": "left out", "why": [f"{left['why']}: {left['command']}"]}
     parameters = record.get("parameters", {})
     made_of = record.get("ingredients", {})
     return row | {
@@ -224,7 +226,7 @@ def _items(notebooks: dict[str, dict], values: pd.DataFrame, cells: dict, profil
             "published": known[name] or known[f"substrate/{name.lower().replace(' ', '_')}"],
             "cells": size,
             "computed": computed,
-            "run": row.get("profile") == profile,
+            "run": row.get("profile") == profile and row["state"] != "left out",
         }
         item |= {field: row.get(field) for field in ("state", "seconds", "key")}
     return items
@@ -342,26 +344,28 @@ def _pairs(values: dict) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
+def columns(shown: dict[str, Iterable]) -> list[str]:
+    """Write columns as lines for a terminal, with their names above them and an empty line before."""
+    texts = [[name, *("–" if x is None else str(x) for x in column)] for name, column in shown.items()]
+    widths = [max(map(len, column)) for column in texts]
+    return ["", *("  ".join(map(str.ljust, row, widths)).rstrip() for row in zip(*texts, strict=True))]
+
+
 def report(found: dict, every_step: bool = False) -> str:
     """Write the status for a terminal; of the steps only those not up to date, where not all are asked for."""
-
-    def lines(columns: dict[str, list]) -> list[str]:
-        texts = [[name, *("–" if x is None else str(x) for x in column)] for name, column in columns.items()]
-        widths = [max(map(len, column)) for column in texts]
-        return ["", *("  ".join(map(str.ljust, row, widths)).rstrip() for row in zip(*texts, strict=True))]
 
     items, notebooks = found["items"], found["notebooks"]
     shown = {"published": (item["published"] or None for item in items), "here": map(_here, items)}
     shown |= {name: [item[name] for item in items] for name in ("state", "seconds", "key", "chapter")}
     text = [f"Profile {found['profile']}. {found['notice']}", ""]
     text += [f"{what}: {number}" for what, number in summary(found).items()]
-    text += lines({"item": [item["item"] for item in items]} | shown)
+    text += columns({"item": [item["item"] for item in items]} | shown)
     shown = {name: [row[name] for row in notebooks] for name in ("name", "seconds", "key")}
     shown |= {"changed parameters": [_pairs(row["changed"]) or "none" for row in notebooks]}
-    text += lines(shown | {"state": map(sentence, notebooks)})
+    text += columns(shown | {"state": map(sentence, notebooks)})
     chosen = found["steps"] if every_step else [row for row in found["steps"] if row["state"] != "up to date"]
     if chosen:
-        text += lines({"step": [row["name"] for row in chosen], "state": map(sentence, chosen)})
+        text += columns({"step": [row["name"] for row in chosen], "state": map(sentence, chosen)})
     return "\n".join([*text, "", "More: `reefcore status --json`, or the page `status` of the book."])
 
 

@@ -32,6 +32,7 @@ SEVERAL = dict.fromkeys(("predictions", "validation", "history", "runs"), "train
 SEVERAL |= {"zero_shot": "zero_shot", "open_set": "open_set"}
 SEVERAL |= dict.fromkeys(("patch_predictions", "frame_predictions", "substrate_history", "substrate_runs"), "substrate")
 SURVEY = ("annotations.parquet", "sources.parquet", "images.parquet", "reviews.parquet")
+ANYWAY = "REEFCORE_ANYWAY"  # the environment variable by which patches are made though the disk seems too small
 SAID = ("problems.parquet", "release.parquet", "mapping.parquet")  # of the full profile: what was read, and left out
 WORKERS = 2  # processes at a time where nobody says otherwise: the two cores this project is sized for
 
@@ -209,15 +210,24 @@ def _split(profile: Profile, folder: Path, workers: int) -> None:
     write_parquet(table, folder / "splits.parquet")
 
 
-def _patches(profile: Profile, folder: Path, workers: int) -> None:
-    from reefcore import patches, shards
-
+def cut_points(folder: Path) -> pd.DataFrame:
+    """Give the points of a data folder that any scheme uses: those whose patches are cut."""
     used = read_parquet(folder / "splits.parquet", columns=["annotation_id"])["annotation_id"]
     points = read_parquet(folder / "annotations.parquet").drop_duplicates("annotation_id")
-    points = points[among(points["annotation_id"], used)].sort_values("annotation_id", kind="stable")
+    return points[among(points["annotation_id"], used)].sort_values("annotation_id", kind="stable")
+
+
+def _patches(profile: Profile, folder: Path, workers: int) -> None:
+    from reefcore import cutting, patches
+
+    points = cut_points(folder)
     if profile.shards:
-        _, skipped = shards.write(points, folder / "photos", profile.crop, folder / "shards", workers)
-        kept = pd.DataFrame({"annotation_id": shards.ShardPatches(folder / "shards").ids})
+        forecast = cutting.plan(points, folder / "photos", profile.crop, folder / "shards", workers)
+        for line in cutting.said(forecast):
+            logger.info("%s", line)
+        cutting.check(forecast, folder / "shards", anyway=bool(os.environ.get(ANYWAY)))
+        ids, skipped = cutting.write(points, folder / "photos", profile.crop, folder / "shards", workers)
+        kept = pd.DataFrame({"annotation_id": ids})
     else:
         pixels, skipped = patches.cut(points, folder / "photos", profile.crop, workers)
         with atomic(folder / "patches.npy") as temporary:
@@ -232,6 +242,9 @@ def store(profile: Profile, folder: Path):
     from reefcore import shards
 
     if profile.shards:
+        if not any((folder / "shards").glob("*.parquet")):
+            do = "get some by `reefcore fetch images`, then run `reefcore prepare patches`"
+            raise ReefcoreError("there is no patch: no photo of the points was there to cut one of", folder, do)
         return shards.ShardPatches(folder / "shards")
     return _array(folder, *((file := (folder / "patches.npy").stat()).st_mtime_ns, file.st_ino))
 
@@ -561,9 +574,9 @@ def plan(profile: Profile) -> dict[str, Step]:
                 ("seed", "resamples"),
             )
         )
-    from reefcore.workflow import experiments, pseudo, survey  # which are made of what is here
+    from reefcore.workflow import domains, experiments, pseudo, survey  # which are made of what is here
 
-    more = (plan_of(profile) for plan_of in (experiments.plan, survey.plan, pseudo.plan))
+    more = (plan_of(profile) for plan_of in (experiments.plan, survey.plan, pseudo.plan, domains.plan))
     return {step.name: step for step in (*steps, *(step for found in more for step in found))}
 
 
