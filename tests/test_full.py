@@ -13,6 +13,7 @@ from test_released import HEADER, rows
 from reefcore import cli
 from reefcore.errors import ReefcoreError
 from reefcore.fetch import hub
+from reefcore.fetch.manifest import Manifest
 from reefcore.files import sha256, write_parquet
 from reefcore.workflow import build, full, keys, launch, resources, status, steps
 from reefcore.workflow import open as open_project
@@ -133,6 +134,11 @@ def test_some_photos_are_counted_and_chapters_say_of_how_many(own):
     (own.folder / "data" / "quarantine" / "Reef A").mkdir(parents=True)
     (own.folder / "data" / "quarantine" / "Reef A" / "A5.jpg").write_bytes(b"<html>")
     assert found(own)[0]["images"]["note"] == "1 in quarantine"
+    with Manifest(own.folder / "data" / "photos.sqlite") as manifest:
+        manifest.want(pd.DataFrame({"source": "Reef A", "image": ["A4.jpg", "A5.jpg"]}))
+        manifest.set("Reef A", "A4.jpg", "missing", reason="404")
+        manifest.set("Reef A", "A5.jpg", "quarantined", reason="HTML")
+    assert found(own)[0]["images"]["note"] == "1 not at their host, 1 in quarantine"
 
 
 def test_trained_runs_are_counted_and_the_chapter_runs_with_all(own, monkeypatch):

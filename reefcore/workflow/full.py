@@ -229,7 +229,8 @@ def items(stand: Stand) -> list[dict]:
     rows += [_fetched(stand, "meow", stand.path("meow")), _fetched(stand, "substrate", survey, part, note)]
     rows += _weights(stand)
     there, wanted, held = stand.photos
-    note = f"{held:,} in quarantine" if held else "" if wanted else "how many is known when the annotations are there"
+    said = [f"{count:,} {words}" for words, count in _tried(stand).items()] or [f"{held:,} in quarantine"] * bool(held)
+    note = ", ".join(said) if said or wanted else "how many is known when the annotations are there"
     done = there >= wanted > 0
     rows.append(_fetched(stand, "images", done, there > 0 and not done, note) | {"there": there, "of": wanted or None})
     verdicts, domains = not stand.missing("reviews"), list(_folders(stand.path("domains")))
@@ -293,6 +294,19 @@ def _weights(stand: Stand) -> list[dict]:
         there = next(Path(HF_HUB_CACHE).glob(f"{name}/snapshots/*/*"), None)
         rows.append(_row(f"weights {model}", ITEMS["weights"].about, there, command=stand.command("fetch weights")))
     return rows
+
+
+def _tried(stand: Stand) -> dict[str, int]:
+    """Count, by the manifest of `fetch images`, the photos that were tried and are not there."""
+    from reefcore.fetch.manifest import Manifest
+
+    path = stand.path("photos.sqlite")
+    if not path:
+        return {}
+    with Manifest(path) as manifest:
+        counted = manifest.table()["state"].value_counts()
+    words = {"missing": "not at their host", "quarantined": "in quarantine", "failed": "to be tried again"}
+    return {words[state]: int(counted[state]) for state in words if state in counted}
 
 
 def _machine(stand: Stand) -> list[dict]:
