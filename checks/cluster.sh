@@ -100,30 +100,26 @@ reefcore() { # in a subshell, which it becomes
   cd "$work/$1" && PYTHONPATH=$top exec "$python" -m reefcore --with-parent run all --profile smoke "${@:2}"
 }
 slurm() { reefcore slurm --executor slurm --jobs 8 --workflow-profile "$work/settings"; }
-ended() { wc -l <"$work/jobs.txt"; }
-running() { # a training that runs: its number
-  squeue --noheader --states=RUNNING --format='%i %k' | awk '$2 ~ /^rule_step_.*-S[1-4]_smoke$/ {print $1; exit}'
+wait_for() { until "$@"; do kill -0 "$build" 2>/dev/null || return 1; sleep 0.5; done; } # or for the end of the build
+training() { # one that runs: its number in $job, its rule in $name
+  read -r job name < <(squeue --noheader --states=RUNNING --format='%i %k' | grep -E ' rule_step_.*-S[1-4]_smoke$')
 }
-victim() { # waits for a training that runs: its number in $job
-  until job=$(running) && [ -n "$job" ]; do kill -0 "$build" 2>/dev/null || return 1; sleep 0.5; done
+process() { # of a training that runs: its number in $process; not those of SLURM and Snakemake around it
+  training || return 1
+  for process in $(scontrol listpids "$job" 2>/dev/null | awk 'NR > 1 {print $1}'); do
+    tr '\0' ' ' <"/proc/$process/cmdline" 2>/dev/null | grep -q -- '-m reefcore --with-parent job' && return 0
+  done
+  return 1
 }
-what() { squeue --noheader --jobs="$1" --format=%k; }
+ended() { [ "$(wc -l <"$work/jobs.txt")" -ge "$1" ]; }
 
 began=$SECONDS
 (slurm) >"$work/build.log" 2>&1 &
 build=$!
-victim && name=$(what "$job") && scancel "$job" && say "Cancelled job $job ($name)."
-until [ "$(ended)" -ge 12 ] || ! kill -0 "$build" 2>/dev/null; do sleep 1; done
-victim && name=$(what "$job") && sleep 6
-pids=$(scontrol listpids "$job" | awk 'NR > 1 {print $1}')
-for pid in $pids; do # the process that trains, not those of SLURM and Snakemake around it
-  if tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q -- '-m reefcore --with-parent job'; then
-    kill -9 "$pid" && say "Killed process $pid of job $job ($name)."
-  fi
-done
-until [ "$(ended)" -ge 20 ] || ! kill -0 "$build" 2>/dev/null; do sleep 1; done
-kill -9 "$(cat "$work/slurmctld.pid")" && say "Killed the controller of SLURM; $(ended) jobs had ended."
-sleep 5 && slurmctld && say "Started it again."
+wait_for training && scancel "$job" && say "Cancelled job $job ($name)."
+wait_for ended 16 && wait_for process && kill -9 "$process" && say "Killed process $process of job $job ($name)."
+wait_for ended 20 && kill -9 "$(cat "$work/slurmctld.pid")" && say "Killed the controller of SLURM while jobs ran." &&
+  sleep 5 && slurmctld && say "Started it again."
 if ! wait "$build"; then
   say "The build did not finish at the first go; the same command again."
   (slurm) >>"$work/build.log" 2>&1
@@ -131,6 +127,10 @@ fi
 build=
 say "By SLURM: $((SECONDS - began)) s. Jobs by how they ended:"
 sed -E 's/.*JobState=(\w+).*/\1/' "$work/jobs.txt" | sort | uniq -c
+say "Trainings: $(find "$work/slurm/build/smoke/predictions" -name '*.parquet' | wc -l)."
+for state in CANCELLED FAILED; do # else nothing was proven
+  grep -q "JobState=$state" "$work/jobs.txt" || { echo "cluster.sh: the build was over before a job was $state" >&2; exit 1; }
+done
 
 # -------------------------------------------------------------------------------------------------------- and without
 began=$SECONDS

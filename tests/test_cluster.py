@@ -1,5 +1,6 @@
 """Builds on a cluster: what jobs ask for, and a build through Snakemake's executor for SLURM, against a double."""
 
+import importlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
+from conftest import TOP
 
 from reefcore import cli
 from reefcore.errors import ReefcoreError
@@ -120,7 +122,7 @@ def test_on_a_cluster_each_training_is_a_job(smoke):
     assert plain == [{**job, "command": ""} for job in json.loads((keys.root() / build.PLAN).read_text())]
 
 
-def test_what_a_job_asks_for_can_be_said_in_the_profile(tmp_path, smoke):
+def test_what_a_job_asks_for_can_be_said_in_the_profile(tmp_path, smoke, monkeypatch):
     full = load("full")
     asked = resources.of(full, "training")
     assert asked["gpu"] == 1 and {*asked} == {*resources.ASKED} and resources.of(smoke.profile, "training")["gpu"] == 0
@@ -136,6 +138,10 @@ def test_what_a_job_asks_for_can_be_said_in_the_profile(tmp_path, smoke):
     assert (kinds["splits"], kinds["train"], kinds["vit.open-S4"]) == ("tables", "gathering", "experiments")
     shown = resources.table()
     assert shown.count("\n") == 1 + len(resources.KINDS) and "8 cores, 64 GB, 48 h, 1 GPU" in shown
+    monkeypatch.syspath_prepend(TOP / "book" / "_ext")
+    page = [(TOP / "book" / "cluster.md").read_text()]
+    importlib.import_module("cluster").on_read(None, "cluster", page)
+    assert shown in page[0]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +164,7 @@ def test_resources_that_cannot_be_are_refused(smoke, given, sentence):
     [
         (["--executor", "slurm"], "--executor, --jobs and --workflow-profile are of a cluster and go together"),
         (["--jobs", "3"], "give --executor, such as slurm"),
-        (["--executor", "none", "--jobs", "3"], "Snakemake has no executor none here; pip install snakemake-executor-plugin-none"),
+        (["--executor", "none", "--jobs", "3"], "Snakemake has no executor none here; pip install snakemake-"),
         (["--executor", "slurm", "--jobs", "3", "--workflow-profile", "."], "holds no settings of Snakemake"),
     ],
 )

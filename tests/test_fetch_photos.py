@@ -255,7 +255,7 @@ def test_photos_that_are_not_whole_or_not_the_right_ones_are_quarantined(run, si
     assert table["reason"].tolist()[:4] == [
         "it ends early",
         "it has no bytes",
-        "it has 32 x 24 pixels, and its page says 64 x 48",
+        "it has 32 x 24 pixels, and is said to have 64 x 48",
         "it is a page of text, not a photo",
     ]
     assert (tmp_path / "quarantine" / "Reef " / " A" / "c d.jpg").read_bytes() == site.photos[12]
@@ -270,6 +270,8 @@ def test_without_a_size_the_points_must_lie_in_the_photo_and_turned_photos_stay_
     site.sizes = None
     _, table = run(asked("a.jpg", row=100))
     assert table.at["a.jpg", "reason"] == "it has 64 x 48 pixels, and a point lies at row 100, column 5"
+    _, table = run(asked("b.JPG").assign(expected_width=640, expected_height=480))
+    assert table.at["b.JPG", "reason"] == "it has 64 x 48 pixels, and is said to have 640 x 480"
     turned = jpeg(3, 64, 48, exif=b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0")
     assert photos.verify(turned, 47, 63) == (64, 48)
     with pytest.raises(ReefcoreError, match="decompression bomb"):
@@ -334,6 +336,12 @@ def test_pages_that_go_in_a_circle_end(run, site):
     site.fault("page=3", "status", times=None, code=302, headers={"Location": "/source/7/browse/images/?page=1"})
     _, table = run(asked("f.jpg"))
     assert "the pages of the source go in a circle" in table.at["f.jpg", "reason"] and len(site.paths()) < 8
+
+
+def test_names_that_are_all_unknown_are_said_with_one_that_is_known(run):
+    _, table = run(asked(*(f"x{n}" for n in range(10))))
+    reason = "none of 10 names is among the 5 photos of the source, which has 'a.jpg' for example"
+    assert table["state"].eq("missing").all() and table["reason"].eq(reason).all()
 
 
 def test_photos_put_there_by_hand_are_verified_and_lost_ones_wanted_again(run, site, tmp_path):

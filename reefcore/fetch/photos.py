@@ -39,6 +39,7 @@ ATTEMPTS = 3  # of a photo that comes damaged; twice the same bytes are believed
 #: Photos in a row that are refused, cannot be reached, ..., after which a source is given up; such sources in a row,
 #: after which the crawl ends.
 TROUBLES, SOURCES = {"denied": 5, "unreachable": 3, "unexpected": 5, "quarantined": 20}, 3
+STRANGE = 10  # names of which not one is found: then names are written otherwise, and the source counts as given up
 LEAST = 10  # points that a class should keep in a part of a split
 
 
@@ -264,7 +265,7 @@ def verify(data: bytes, row: int = 0, column: int = 0, size: tuple[int, int] | N
     if truncated:
         raise ReefcoreError("it ends early")
     if size and (width, height) != size:
-        raise ReefcoreError(f"it has {width} x {height} pixels, and its page says {size[0]} x {size[1]}")
+        raise ReefcoreError(f"it has {width} x {height} pixels, and is said to have {size[0]} x {size[1]}")
     if not size and (row > height or column > width):
         raise ReefcoreError(f"it has {width} x {height} pixels, and a point lies at row {row}, column {column}")
     return width, height
@@ -399,7 +400,7 @@ class _Crawl:
                     continue
                 raise
             try:
-                size = verify(data, row.row, row.column, page.size)
+                size = verify(data, row.row, row.column, page.size or _expected(row))
             except ReefcoreError as error:
                 reason, digest = error.what, hashlib.sha256(data).hexdigest()
                 if digest == before:
@@ -436,10 +437,13 @@ class _Crawl:
                 said(row, "missing" if failure.kind in ("gone", "private") else "failed", reason=str(failure))
             return str(failure) if failure.kind in TROUBLES else ""
         names, todo, troubles, given_up, running = dict(self.manifest.listed(source)), [], Counter(), "", {}
+        if len(found) >= STRANGE and names and not any(number for number, _ in found.values()):
+            given_up = f"none of {len(found):,} names is among the {len(names):,} photos of the source"
+            given_up += f", which has {next(iter(names.values()))!r} for example"
         due = due.assign(number=[found[name][0] for name in due["image"]], note=[found[n][1] for n in due["image"]])
         for row in due.itertuples(index=False):
             if pd.isna(row.number):
-                said(row, "missing", reason=row.note)
+                said(row, "missing", reason=given_up or row.note)
             else:
                 todo.append(row)
         while todo or running:
@@ -458,10 +462,9 @@ class _Crawl:
                     if failure.kind in ("busy", "stopped"):
                         raise
                     self.keep(failure)
-                    state, more = (
-                        "missing" if failure.kind in ("gone", "private") else "failed",
-                        {"reason": str(failure)},
-                    )
+                    state, more = "failed", {"reason": str(failure)}
+                    if failure.kind in ("gone", "private"):
+                        state = "missing"
                     troubles[failure.kind] += 1
                 said(row, state, **facts | more)
                 if not given_up and any(troubles[kind] >= most for kind, most in TROUBLES.items()):
@@ -472,11 +475,16 @@ class _Crawl:
         return given_up
 
 
+def _expected(row) -> tuple[int, int] | None:
+    size = getattr(row, "expected_width", None), getattr(row, "expected_height", None)
+    return None if any(map(pd.isna, size)) else (int(size[0]), int(size[1]))
+
+
 def _look(one: tuple) -> tuple[dict, str]:
     """Verify a photo that lies there already; return its facts, or what is wrong with it."""
     row, path = one
     try:
-        return _facts(data := path.read_bytes(), verify(data, row.row, row.column)), ""
+        return _facts(data := path.read_bytes(), verify(data, row.row, row.column, _expected(row))), ""
     except ReefcoreError as error:
         return {}, error.what
 
@@ -501,7 +509,7 @@ def crawl(folder: str | Path, photos: pd.DataFrame, sources: pd.DataFrame, clien
     folder : path
         The data folder.
     photos : DataFrame
-        From `wanted`.
+        From `wanted`; ``expected_width`` and ``expected_height``, where known, count where its host says no size.
     sources : DataFrame
         From `numbered`.
     client : Client

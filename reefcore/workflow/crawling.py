@@ -63,6 +63,10 @@ def images(options, profile: Profile, folder: Path, say: Callable[[str], None]) 
     annotations, splits = project.table("annotations", COLUMNS), project.table("splits")
     asked = (options.sources, options.ecoregion, options.genus, options.scheme or "")
     wanted = photos.wanted(annotations, splits, *asked, options.limit, options.limit_per_source, without=[profile.site])
+    if {"width", "height"} <= set(known := project.table("images")):
+        sizes = known[["source", "image", "width", "height"]].drop_duplicates(["source", "image"])
+        sizes = sizes.rename(columns={"width": "expected_width", "height": "expected_height"})
+        wanted = wanted.merge(sizes, on=["source", "image"], how="left")
     sources = photos.numbered(wanted, photos.source_list(released if released.exists() else None))
     if not released.exists():
         say(f"{released} is not here: the sources on record are taken instead (reefcore fetch metadata).")

@@ -7,12 +7,14 @@ outside and to what takes a GPU. A read that stands under ``if project.has("phot
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import json
 import os
 import re
 import shlex
 import shutil
+import sqlite3
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -229,7 +231,8 @@ def items(stand: Stand) -> list[dict]:
     rows += [_fetched(stand, "meow", stand.path("meow")), _fetched(stand, "substrate", survey, part, note)]
     rows += _weights(stand)
     there, wanted, held = stand.photos
-    note = f"{held:,} in quarantine" if held else "" if wanted else "how many is known when the annotations are there"
+    said = [f"{count:,} {words}" for words, count in _tried(stand).items()] or [f"{held:,} in quarantine"] * bool(held)
+    note = ", ".join(said) if said or wanted else "how many is known when the annotations are there"
     done = there >= wanted > 0
     rows.append(_fetched(stand, "images", done, there > 0 and not done, note) | {"there": there, "of": wanted or None})
     verdicts, domains = not stand.missing("reviews"), list(_folders(stand.path("domains")))
@@ -295,6 +298,21 @@ def _weights(stand: Stand) -> list[dict]:
     return rows
 
 
+def _tried(stand: Stand) -> dict[str, int]:
+    """Count, by the manifest of `fetch images`, the photos that were tried and are not there."""
+    if not (path := stand.path("photos.sqlite")):
+        return {}
+    with contextlib.closing(sqlite3.connect(path, timeout=30)) as base:
+        try:
+            counted = dict(base.execute("SELECT state, count(*) FROM photos GROUP BY state"))
+        except sqlite3.Error as error:
+            raise ReefcoreError(
+                f"the manifest of photos cannot be read ({error})", path, "see that it is whole"
+            ) from None
+    words = {"missing": "not at their host", "quarantined": "in quarantine", "failed": "to be tried again"}
+    return {words[state]: int(counted[state]) for state in words if state in counted}
+
+
 def _machine(stand: Stand) -> list[dict]:
     from reefcore.workflow import launch, resources
 
@@ -355,9 +373,10 @@ def of(chapter, stands: dict[Profile, Stand] | None = None) -> Standing:
             lacks |= {name: True for name in read if stand.missing(name)}
         if "photos" in needs and 0 < stand.photos[0] < stand.photos[1]:
             part = "with {:,} of {:,} photos".format(*stand.photos)
+    needs, lacks = ({name: found.get(name) for name in WORDS if name in found} for found in (needs, lacks))
     runs = NO if not all(lacks.values()) else SOME if lacks or part else YES
     first = [name for name, soft in lacks.items() if runs == SOME or not soft]
-    words = ", ".join(WORDS.get(name, name) for name in first)
+    words = ", ".join(WORDS[name] for name in first)
     why = [f"{'it needs' if runs == NO else 'without'} {words}" if first else "", part]
     fetched = [what for name in first for what in OUTSIDE.get(name, ())] + ["images"] * (runs == SOME and bool(part))
     todo = [f"fetch {' '.join(dict.fromkeys(fetched))}"] if fetched else []
@@ -454,8 +473,7 @@ def text(found: dict) -> str:
         return "" if row["there"] is None else f"{row['there']:,}" + (f" of {row['of']:,}" if row["of"] else "")
 
     def need(chapter: dict) -> str:
-        names = dict.fromkeys([*chapter["needs"], *chapter["lacks"]])
-        return ", ".join(f"{'-' if name in chapter['lacks'] else ''}{WORDS.get(name, name)}" for name in names)
+        return ", ".join(f"{'-' if name in chapter['lacks'] else ''}{WORDS[name]}" for name in chapter["needs"])
 
     def note(chapter: dict) -> str:
         some, left = [part for part in chapter["why"].split("; ") if part.startswith("with ")], chapter["sections"]
@@ -507,7 +525,7 @@ def _check(options) -> int:
 
 
 def needs(profile: str = "full") -> list[dict]:
-    """Say what each chapter needs, whatever is there: ``chapter``, ``title``, ``needs``, ``more`` (it can do without)."""
+    """Say what each chapter needs, whatever is there: ``chapter``, ``title``, ``needs``, ``more`` (can do without)."""
     from reefcore.workflow import build, notebook
     from reefcore.workflow.project import find_profile
 
@@ -588,7 +606,14 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
     from reefcore.workflow import build, keys, notebook
     from reefcore.workflow.project import Provenance, code_version
 
-    path, told = build.record_path(output, chapter.name), {"why": standing.why, "command": standing.command}
+    path, profiles_ = build.record_path(output, chapter.name), (chapter.profile, *(one for one, _ in chapter.beside))
+    lacking = next((one for one in profiles_ if one.kind == "full"), chapter.profile)
+    near = f"{lacking.path.parent}/"  # a page names no folder of a machine
+
+    def shown(command: str) -> str:
+        return command.replace(near, "") if lacking.path.is_absolute() else command
+
+    told = {"why": standing.why, "command": shown(standing.command)}
     record, executed = keys.read_record(path) or {}, output / f"{chapter.name}.ipynb"
     if executed.exists() and record.get("profile") == chapter.profile.name and record.get("left_out", told) == told:
         return
@@ -601,9 +626,9 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
         f"code {code_version()['label']}",
         "not run",
     ]
-    words = f"This chapter is left out of the profile {chapter.profile.name}: {standing.why}."
-    words += f" This gets it:\n\n```console\n{standing.command}\n```\n\nThen the chapter takes the place of this page: "
-    words += f"`reefcore run {chapter.name} --profile {profiles.given(chapter.profile)}`."
+    words = f"This chapter is left out of the profile {lacking.name}: {standing.why}."
+    words += f" This gets it:\n\n```console\n{told['command']}\n```\n\nThen the chapter takes the place of this page: "
+    words += f"`{shown(Stand(lacking).command(f'run {chapter.name}'))}`."
     line = Provenance(chapter.profile.notice, parts, path.name)._repr_html_()
     cells = [
         nbformat.v4.new_markdown_cell(text, id=f"left-out-{n}")

@@ -213,15 +213,20 @@ def digest(path: Path) -> str:
     return text_hash("\n".join(f"{p.relative_to(path).as_posix()} {sha256(p)}" for p in _entries(path)))
 
 
-def known_digest(path: Path, folder: Path) -> str:
-    """Hash the content of a large file of a data folder once, and remember it there for as long as it is untouched."""
+def known_digest(path: Path, folder: Path, fetched: dict | None = None) -> str:
+    """Hash the content of a large file of a data folder once, and remember it there for as long as it is untouched.
+
+    Of a file that was `fetched`, the ``sha256`` is on record, with its ``size`` and the time ``modified`` of then.
+    """
     memory, name, now = folder / ".keys" / "digests.json", path.relative_to(folder).as_posix(), glance(path)
     try:
         known = json.loads(memory.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         known = {}
     if known.get(name, [""])[0] != now:
-        known[name] = [now, digest(path)]
+        facts = {"size": path.stat().st_size, "modified": path.stat().st_mtime_ns}
+        same = fetched and facts == {fact: fetched.get(fact) for fact in facts} and fetched.get("sha256")
+        known[name] = [now, same or digest(path)]
         with contextlib.suppress(OSError):  # a folder that is only read stays as it is
             write_json(known, memory)
     return known[name][1]

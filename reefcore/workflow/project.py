@@ -193,12 +193,17 @@ class Project:
 
     def provenance(self) -> Provenance:
         """Say where the page comes from; the last cell of every chapter shows it."""
-        code = code_version()
+        from reefcore.workflow import full
+
+        code, some = code_version(), []
+        if self.profile.kind == "full":
+            some = ["photos {:,} of {:,}".format(*full.Stand(self.profile).photos)]
         return Provenance(
             self.notice,
             [
                 f"profile {self.profile.name}",
                 f"seed {self.seed}",
+                *some,
                 f"reefcore {code['version']}, code {code['label']}",
                 "inputs " + (", ".join(f"{name} {hash_[:8]}" for name, hash_ in sorted(self._used.items())) or "none"),
                 f"run time {time.perf_counter() - self._opened:.1f} s",
