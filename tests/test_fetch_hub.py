@@ -22,7 +22,7 @@ import pytest
 from hub_server import HubServer
 from PIL import Image
 
-from reefcore import cli, geography, weights
+from reefcore import cli, geography, weights, workflow
 from reefcore.errors import ReefcoreError
 from reefcore.fetch import ITEMS, REEFNET, SUBSTRATE, USER_AGENT, archive, hub, models, places
 
@@ -506,6 +506,39 @@ def test_the_full_profile_s_models_are_named_with_their_repositories():
     assert {"timm/resnet101.a1_in1k", "imageomics/bioclip"} <= set(needed["repository"])
     assert needed["repository"].is_unique
     assert "bioclip_ft" in needed.set_index("repository")["recipes"]["imageomics/bioclip"]
+
+
+def test_from_the_hub_to_splits(host, tmp_path, capsys):
+    from test_released import HEADER, beside, rows
+
+    made = tmp_path / "made"
+    made.mkdir()
+    beside(made)
+    wajh = ["Name,Row,Column,Our_Labels", *(f"w{n}.jpg,{n},5,{['Porites', 'Acropora'][n % 2]}" for n in range(8))]
+    files = {path.name: path.read_bytes() for path in made.iterdir()}
+    files |= {CSV: "\n".join([HEADER, *rows()]) + "\n", CROISSANT: "{}"}
+    files["ReefNet_RSG-TestDataset_annotations.csv"] = "\n".join(wajh) + "\n"
+    files["ReefNet_RSG-TestDataset_images.zip"] = zipped({f"RSG/w{n}.jpg": jpeg(n) for n in range(8)})
+    host.put(REEFNET, files)
+    settings = {
+        "kind": "full",
+        "notice": "A test.",
+        "data": str(tmp_path / "data"),
+        "seed": 0,
+        "crop": 32,
+        "recipes": [],
+    }
+    settings |= {"train_sets": ["S1", "S2", "S3", "S4"], "resamples": 9, "site": "Al-Wajh"}
+    settings |= {"criteria": {"min_annotations": 8, "min_sources": 1, "min_per_source": 1}}
+    settings |= {"cross_sources": {"n_test": 1, "n_val": 1}}
+    (tmp_path / "own.yaml").write_text(json.dumps(settings))
+    command = ["fetch", "annotations", "metadata", "labelmapping", "al-wajh", "--profile", str(tmp_path / "own.yaml")]
+    assert cli.main(command) == 0
+    project = workflow.open(str(tmp_path / "own.yaml"))
+    schemes = set(project.table("splits")["scheme"])
+    assert {"S1", "S2", "S3", "S4", "W"} <= schemes and project.has("photos")
+    held_out = project.table("images").query("source == 'Al-Wajh'")["image"]
+    assert sorted(held_out) == sorted(os.listdir(project.photos / "Al-Wajh"))
 
 
 def test_the_command_says_what_there_is_and_what_it_takes(host, tmp_path, capsys, monkeypatch):
