@@ -189,20 +189,20 @@ def _entries(path: Path) -> list[Path]:
     return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
 
 
-def _stats(path: str, name: str = "") -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
-    """Give the files below a folder, as parts of their names, and what is known of each: 300,000 in a second or two."""
-    with os.scandir(path) as entries:
-        for entry in entries:
-            parts = f"{name}/{entry.name}" if name else entry.name
-            if entry.is_dir(follow_symlinks=False):
-                yield from _stats(entry.path, parts)
-            elif entry.is_file():
-                yield parts, entry.stat()
+def _stats(path: str, above: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Give the names of the files below a folder, in order, and what is known of each: 300,000 in some seconds."""
+    with os.scandir(path) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _stats(entry.path, f"{above}{entry.name}/")
+        elif entry.is_file():
+            yield above + entry.name, entry.stat()
 
 
 def glance(path: Path, times: bool = True) -> str:
     """Fingerprint a file or folder by names, sizes and (unless told otherwise) times: equal means untouched."""
-    stats = [(".", path.stat())] if not path.is_dir() else sorted(_stats(str(path)), key=lambda one: one[0].split("/"))
+    stats = _stats(str(path)) if path.is_dir() else [(".", path.stat())]
     return text_hash(json.dumps([(name, s.st_size, s.st_mtime_ns if times else 0) for name, s in stats]))[:16]
 
 
