@@ -6,13 +6,15 @@ sheets and columns are found by what they hold: see `reefcore.workbooks`.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
+import re
+import shutil
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from reefcore import attribution, curation, geography, tables, taxonomy, workbooks
@@ -26,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 TABLES = ("annotations.parquet", "sources.parquet", "images.parquet", "reviews.parquet")
 MADE = ".keys/made.json"  # hashes of the tables that were made here: any other is somebody's own
+AGAIN = "get it again by `reefcore fetch annotations`"
 TEXTS = (".csv", ".xlsx", ".json")
 #: What is taken of a sheet with a row per source -> by how much two files may differ before that is said.
 OF_SOURCE = {"latitude": 1.0, "longitude": 1.0, "megapixels": 0.5, "images_number": 0.5}
@@ -51,14 +54,29 @@ def files(folder: Path) -> list[Path]:
 
 
 def find(folder: Path) -> dict[str, Path]:
-    """Find the files of annotations among the released ones by their columns: ``reefnet-1.0``, ``reefnet-al-wajh``."""
+    """Find the files of annotations by their columns: ``reefnet-1.0``, and ``reefnet-al-wajh`` by its name too."""
     found = {}
     for file in files(folder):
-        if file.suffix.lower() == ".csv" and file.stat().st_size:
-            head = look(file)
-            if form := next((form.name for form in reefnet.FORMATS if form.fits(head)), None):
-                found.setdefault(form, file)
+        with contextlib.suppress(ReefcoreError):  # said by `refuse`, or where the tables beside are read
+            head = look(file) if file.suffix.lower() == ".csv" else None
+            form = head and next((form.name for form in reefnet.FORMATS if form.fits(head)), None)
+            if form:
+                found.setdefault("reefnet-al-wajh" if re.search("rsg|wajh", file.name, re.IGNORECASE) else form, file)
     return found
+
+
+def refuse(folder: Path) -> None:
+    """Say what is wrong with files in ``released`` that should be annotations.
+
+    Raises
+    ------
+    ReefcoreError
+        Where there is such a file.
+    """
+    for file in files(folder / "released"):
+        if file.suffix.lower() == ".csv" and "annotation" in file.name.lower():
+            columns = ", ".join(look(file).header[:8])
+            raise ReefcoreError(f"this file is not the released annotations (its columns are {columns})", file, AGAIN)
 
 
 def is_there(folder: Path) -> bool:
@@ -77,13 +95,14 @@ def brought(folder: Path) -> list[str]:
 
 def _foreign(folder: Path, name: str) -> bool:
     """Tell whether a table is there that was not made here."""
-    made = (_made(folder)).get(name)
+    made = read_json(folder / MADE).get(name)
     return (folder / name).exists() and (made is None or sha256(folder / name) != made)
 
 
-def _made(folder: Path) -> dict:
+def read_json(path: Path) -> dict:
+    """Read a record of JSON; one that is not there, or broken, says nothing."""
     try:
-        return json.loads((folder / MADE).read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 
@@ -118,6 +137,8 @@ def make(folder: Path, site: str) -> None:
     for name in TABLES[:3] if own else TABLES:
         if _foreign(folder, name):
             _set_aside(folder / name)
+    for left in folder.glob(".released-*"):  # by a process that was killed
+        shutil.rmtree(left)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".released-") as temporary:
         parts = {}
         for form, source in (("reefnet-1.0", None), ("reefnet-al-wajh", site)):
@@ -313,19 +334,24 @@ def _mapping(sheets: list[Table], counts: pd.DataFrame) -> pd.DataFrame:
         one = one.join(most.loc[~most.index.duplicated(), ["annotated", "annotations"]], on=one["label_raw"].map(fold))
         taxa = taxonomy.match_labels(one["label_raw"]).set_index("label")["taxon"]
         one["taxon"] = one["label_raw"].map(taxa)
-        notes = pd.Series("", index=one.index)
-        for name, text in (("annotated", "the annotations say {}"), ("taxon", "reefcore.taxonomy reads {}")):
-            other = _differ(one["label"], one[name], None)
-            if name == "taxon":  # the words for what is no coral are everybody's own
-                other &= np.any([taxonomy.family_of(one[column]).notna() for column in ("label", "taxon")], axis=0)
-            notes[other] += [f"{text.format(value)}; " for value in one.loc[other, name]]
+        notes: dict = {row: [] for row in one.index}
+        # The words for what is no coral are everybody's own, so that only corals are compared with the taxonomy.
+        names = taxonomy.match_labels(pd.concat([one["label"], one["taxon"]]).dropna().unique())
+        corals = names.loc[names["order"].notna(), "label"]
+        coral = one["label"].isin(corals) | one["taxon"].isin(corals)
+        for name, text, of in (("annotated", "the annotations say", True), ("taxon", "reefcore.taxonomy reads", coral)):
+            for row in one.index[_differ(one["label"], one[name], None) & of]:
+                notes[row].append(f"{text} {one[name][row]}")
         if table.has("aphia_id"):
-            ids = taxonomy.match_labels(one["label"].fillna(""))["aphia_id"].set_axis(one["label"].fillna("").unique())
-            here = one["label"].map(ids)
-            for row in one.index[_differ(here, table.get("aphia_id").reindex(one.index), 0)]:
-                notes[row] += f"AphiaID {table.get('aphia_id')[row]}, {here[row]} of {one['label'][row]} here; "
-        notes[one["annotations"].isna()] += "in no annotation; "
-        parts.append(one.assign(note=notes.str.removesuffix("; "), annotations=one["annotations"].fillna(0)))
+            ids = taxonomy.match_labels(one["label"].dropna().unique()).set_index("label")["aphia_id"]
+            here, said = one["label"].map(ids), table.get("aphia_id").reindex(one.index)
+            for row in one.index[_differ(here, said, 0)]:
+                notes[row].append(f"AphiaID {said[row]}, but {here[row]} of {one['label'][row]} here")
+        for row in one.index[one["annotations"].isna()]:
+            notes[row].append("in no annotation")
+        parts.append(
+            one.assign(note=["; ".join(found) for found in notes.values()], annotations=one["annotations"].fillna(0))
+        )
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(SAID["mapping"]))
     return table[list(SAID["mapping"])].astype(SAID["mapping"])
 

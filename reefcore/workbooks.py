@@ -23,6 +23,7 @@ ALONE, NAMED = 0.6, 0.5  # shares of values that must fit: where they speak alon
 NUMBER = re.compile(r"\s*([+-]?\d+(?:[.,]\d+)?)\s*[a-z°]*\s*", re.IGNORECASE)
 DEGREES = re.compile(r"\s*([+-]?\d+(?:[.,]\d+)?)\s*°?\s*([NSEW]?)\s*", re.IGNORECASE)
 SIZE = re.compile(r"\s*(\d{3,5})\s*(?:px)?\s*[x×*,;/]\s*(\d{3,5})\s*(?:px|pixels)?\s*", re.IGNORECASE)
+MISSING = ["", "na", "n/a", "nan", "none", "null", "-", "unknown"]
 LAYOUTS = {"stratified random": "stratif", "uniform grid": "grid|uniform", "simple random": "random"}
 #: What a column can be -> a pattern of its name (letters and digits only, lower case), the best first.
 NAMES = {
@@ -155,11 +156,13 @@ def read(path: Path, known: Known) -> list[Table]:
 
 def _sheets(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
     """Give the rows of each sheet, blank ones left out; a CSV is one sheet without a name."""
-    head = look(path)
-    if head.kind == "workbook":
+    with open(path, "rb") as handle:
+        zipped = handle.read(2) == b"PK"  # to look at a workbook would read its sheets once more
+    if zipped:
         for sheet, rows in itertools.groupby(workbook_records(path), lambda record: record[0]):
             yield sheet, [cells for _, _, cells in rows if not is_blank(cells)]
         return
+    head = look(path)
     found = records(lines_of(path, scan(path).encoding), head.delimiter, len(head.header))
     yield "", [cells for _, cells, _ in found if cells is not None and not is_blank(cells)]
 
@@ -191,7 +194,8 @@ def _table(file: str, sheet: str, rows: list[list[str]]) -> Table:
 def parse(role: str, values: pd.Series) -> pd.Series:
     """Read a column as what it is: numbers, degrees, yes and no, a layout, text; NA where a value does not fit."""
     text = values.str.strip()
-    text = text.mask(text.str.casefold().isin(["", "na", "n/a", "nan", "none", "null", "-", "unknown"]))
+    missing = ["", "na"] if role in ("label", "label_raw", "source", "image") else MISSING  # Unknown is a label
+    text = text.mask(text.str.casefold().isin(missing))
     if role in ("latitude", "longitude"):
         found = text.str.extract(f"^{DEGREES.pattern}$", flags=re.IGNORECASE)
         number = pd.to_numeric(found[0].str.replace(",", "."), errors="coerce").astype("float64")

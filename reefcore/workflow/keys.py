@@ -189,20 +189,20 @@ def _entries(path: Path) -> list[Path]:
     return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
 
 
-def _stats(path: str, name: str = "") -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
-    """Give the files below a folder, as parts of their names, and what is known of each: 300,000 in a second or two."""
-    with os.scandir(path) as entries:
-        for entry in entries:
-            parts = f"{name}/{entry.name}" if name else entry.name
-            if entry.is_dir(follow_symlinks=False):
-                yield from _stats(entry.path, parts)
-            elif entry.is_file():
-                yield parts, entry.stat()
+def _stats(path: str, above: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Give the names of the files below a folder, in order, and what is known of each: 300,000 in some seconds."""
+    with os.scandir(path) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _stats(entry.path, f"{above}{entry.name}/")
+        elif entry.is_file():
+            yield above + entry.name, entry.stat()
 
 
 def glance(path: Path, times: bool = True) -> str:
     """Fingerprint a file or folder by names, sizes and (unless told otherwise) times: equal means untouched."""
-    stats = [(".", path.stat())] if not path.is_dir() else sorted(_stats(str(path)), key=lambda one: one[0].split("/"))
+    stats = _stats(str(path)) if path.is_dir() else [(".", path.stat())]
     return text_hash(json.dumps([(name, s.st_size, s.st_mtime_ns if times else 0) for name, s in stats]))[:16]
 
 
@@ -213,15 +213,20 @@ def digest(path: Path) -> str:
     return text_hash("\n".join(f"{p.relative_to(path).as_posix()} {sha256(p)}" for p in _entries(path)))
 
 
-def known_digest(path: Path, folder: Path) -> str:
-    """Hash the content of a large file of a data folder once, and remember it there for as long as it is untouched."""
+def known_digest(path: Path, folder: Path, fetched: dict | None = None) -> str:
+    """Hash the content of a large file of a data folder once, and remember it there for as long as it is untouched.
+
+    Of a file that was `fetched`, the ``sha256`` is on record, with its ``size`` and the time ``modified`` of then.
+    """
     memory, name, now = folder / ".keys" / "digests.json", path.relative_to(folder).as_posix(), glance(path)
     try:
         known = json.loads(memory.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         known = {}
     if known.get(name, [""])[0] != now:
-        known[name] = [now, digest(path)]
+        facts = {"size": path.stat().st_size, "modified": path.stat().st_mtime_ns}
+        same = fetched and facts == {fact: fetched.get(fact) for fact in facts} and fetched.get("sha256")
+        known[name] = [now, same or digest(path)]
         with contextlib.suppress(OSError):  # a folder that is only read stays as it is
             write_json(known, memory)
     return known[name][1]

@@ -98,7 +98,11 @@ def _release(profile: Profile, folder: Path) -> dict[str, str]:
     """Say what the released files hold, without hashing gigabytes at each look."""
     from reefcore import released
 
-    return {f"input {file.name}": keys.known_digest(file, folder) for file in released.files(folder / "released")}
+    fetched = released.read_json(folder / "released" / "fetched.json")
+    return {
+        f"input {file.name}": keys.known_digest(file, folder, fetched.get(file.name))
+        for file in released.files(folder / "released")
+    }
 
 
 def _brought(profile: Profile, folder: Path) -> dict[str, str]:
@@ -115,6 +119,7 @@ def _tables(profile: Profile, folder: Path, workers: int) -> None:
     if released.is_there(folder):
         released.make(folder, profile.site)
     elif missing := [name for name in SURVEY if not (folder / name).exists()]:
+        released.refuse(folder)
         raise ReefcoreError(
             f"the profile {profile.name} has neither the released files nor {', '.join(missing)} in its data folder",
             folder,
