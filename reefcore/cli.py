@@ -640,7 +640,7 @@ def _prepare_patches(project, options) -> None:
     points, shards = steps.cut_points(project.folder), project.folder / "shards"
     if unknown := sorted(set(options.source or ()) - (known := set(points["source"]))):
         near = difflib.get_close_matches(unknown[0], known, 3, 0.3) or sorted(known)[:3]
-        raise ReefcoreError(f"no scheme uses a point of the source {unknown[0]!r}", do=f"give such as {', '.join(near)}")
+        raise ReefcoreError(f"no scheme uses a point of the source {unknown[0]!r}", do=f"there is {', '.join(near)}")
     points = points[points["source"].isin(options.source or known)]
     where = points, project.folder / "photos", project.profile.crop, shards, options.workers
     found = cutting.plan(*where, each=options.slice or 2)

@@ -16,6 +16,8 @@ PASSES = 3  # a training step in forward passes: the backward pass takes about t
 #: What a model of the hub is built as where only its size is asked for: its configuration would be a download.
 BUILT_AS = {"hf-hub:imageomics/bioclip": "ViT-B-16"}  # BioCLIP is CLIP's ViT-B/16 (Stevens et al. 2023)
 
+_COUNTED: dict[tuple, dict[str, int]] = {}  # building a model takes a second or so
+
 
 def of(recipe: Recipe) -> dict[str, int]:
     """Count the parameters of a recipe's model, and the floating-point operations of one patch's forward pass.
@@ -84,11 +86,11 @@ def table(names: Iterable[str], size: str = "full") -> pd.DataFrame:
     DataFrame
         ``recipe``, ``row`` (of the published tables), ``model``, ``input`` (px), ``epochs``, ``parameters``, ``flops``.
     """
-    counted, lines = {}, []
+    lines = []
     for name in names:
         r = recipes.load(name, size)
         key = (r.task, r.library, r.model, str(r.model_args), r.input_size)  # rows of one table often share a model
-        if key not in counted:
-            counted[key] = of(r)
-        lines.append((r.name, r.row, r.model, r.input_size, r.epochs, *counted[key].values()))
+        if key not in _COUNTED:
+            _COUNTED[key] = of(r)
+        lines.append((r.name, r.row, r.model, r.input_size, r.epochs, *_COUNTED[key].values()))
     return pd.DataFrame(lines, columns=["recipe", "row", "model", "input", "epochs", "parameters", "flops"])

@@ -179,15 +179,20 @@ def said(found: dict) -> list[str]:
     basis = (
         f"measured on {found['slice']:,} photos: " if found["slice"] else "as stated for photos of 12 megapixels: "
     ) + f"{found['bytes_per_patch'] / 1e3:,.0f} kB a patch, {found['seconds_per_photo'] * 1e3:,.0f} ms a photo and core"
+    whole = f"{size['bytes_all']} and {_time(found['seconds_all'])} for all photos from the start"
     lines = [
         f"{found['points']:,} points on {found['photos']:,} photos of {found['sources']} sources; "
         f"{found['photos_there']:,} photos of {found['sources_there']} sources are there, "
         f"{found['points_there']:,} points on them, of which {found['points_done']:,} are cut already.",
-        f"Disk: {size['bytes']} for the photos that are there, {size['bytes_left']} of it still to be "
-        f"written ({size['bytes_all']} with all photos); {size['bytes_free']} are free.",
-        f"Time: about {_time(found['seconds_left'])} with {found['workers']} processes "
-        f"({_time(found['seconds_all'])} for all photos from the start); {basis}.",
+        f"Disk: {size['bytes']} for the photos that are there, {size['bytes_left']} of it still to be written; "
+        f"{size['bytes_free']} are free.",
+        f"Time: about {_time(found['seconds_left'])} with {found['workers']} processes ({whole}); {basis}.",
     ]
+    if not found["photos_there"]:
+        lines[1:] = [f"No photo is there: `reefcore fetch images` gets them. It takes {whole}; {basis}."]
+        return lines
+    if found["bytes_all"] - found["bytes"] + found["bytes_left"] > found["bytes_free"]:
+        lines.append("The patches of all photos do not fit on this disk beside what is there.")
     if missing := found["missing"]:
         lines.append(
             f"{len(missing)} sources have no photo here ({sum(missing.values()):,} photos; the first: "

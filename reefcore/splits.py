@@ -47,6 +47,8 @@ def _share(presence: np.ndarray, size: int, seed: int) -> np.ndarray:
     varied = presence[:, (presence.min(0) != presence.max(0))]
     if not varied.shape[1]:
         return np.sort(np.random.default_rng(seed).permutation(len(presence))[:size])
+    if varied.shape[1] == 1:  # the library takes one column for a list of classes
+        varied = np.hstack([varied, 1 - varied])
     splitter = MultilabelStratifiedShuffleSplit(n_splits=1, test_size=size, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn's warning on classes with one member is the normal case here

@@ -1,6 +1,8 @@
 """Cutting a whole survey: what it is said to take, and many processes that leave what one leaves."""
 
+import json
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -120,3 +122,60 @@ def test_parts_keep_their_warnings_to_themselves(survey, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         ids, _ = cutting.write(points, survey[1], 64, tmp_path / "shards", 2)
     assert len(ids) == 48 and [r.message[:31] for r in caplog.records] == ["32 of 80 points have no patch; "]
+
+
+def test_the_command_measures_a_slice_and_makes_single_sources(survey, tmp_path, monkeypatch, capsys):
+    from reefcore import cli, workflow
+    from reefcore.workflow import steps
+
+    points, _ = survey
+    points.to_parquet(tmp_path / "annotations.parquet")
+    points[["annotation_id"]].to_parquet(tmp_path / "splits.parquet")
+    profile = SimpleNamespace(name="full", kind="full", shards=True, crop=64, path="full.yaml")
+    project = SimpleNamespace(profile=profile, folder=tmp_path)
+    monkeypatch.setattr(workflow, "open", lambda name: project)
+    monkeypatch.setattr(steps, "plan", lambda profile: {"patches": None, "splits": None})
+    monkeypatch.setattr(steps, "runs", lambda profile: [])
+    monkeypatch.setattr(steps, "ensure", lambda *_: None)
+    assert cli.main(["prepare", "patches", "--profile", "full", "--slice", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["slice"] == 3 and found["here"] == {"A": 8, "B/b": 4, "C": 4} and not (tmp_path / "shards").exists()
+    assert cli.main(["prepare", "--profile", "full", "--source", "C"]) == 0
+    assert "16 of 16 points have their patch" in capsys.readouterr().out
+    assert [file.name[:2] for file in (tmp_path / "shards").glob("*.tar")] == ["c-"]
+    assert cli.main(["prepare", "--profile", "full", "--source", "Q"]) == 2
+    assert "no scheme uses a point of the source 'Q'; there is A, B/b, C" in capsys.readouterr().err
+    monkeypatch.setattr(cutting.shutil, "disk_usage", lambda place: SimpleNamespace(free=1000))
+    assert cli.main(["prepare", "--profile", "full", "--source", "A"]) == 2
+    assert "free on the disk" in capsys.readouterr().err
+    assert cli.main(["prepare", "--profile", "full", "--source", "A", "--anyway"]) == 0
+    profile.shards = False
+    assert cli.main(["prepare", "--profile", "full", "--slice", "1"]) == 2 and "no shards" in capsys.readouterr().err
+
+
+def test_the_step_refuses_a_small_disk_and_leaves_what_a_training_reads(survey, tmp_path, monkeypatch, caplog):
+    from reefcore.workflow import steps
+
+    points, photos = survey
+    points.to_parquet(tmp_path / "annotations.parquet")
+    points[["annotation_id"]].to_parquet(tmp_path / "splits.parquet")
+    profile = SimpleNamespace(shards=True, crop=64)
+    monkeypatch.setattr(cutting.shutil, "disk_usage", lambda place: SimpleNamespace(free=1000))
+    with pytest.raises(ReefcoreError, match="free on the disk"):
+        steps._patches(profile, tmp_path, 1)
+    monkeypatch.setenv(steps.ANYWAY, "1")
+    with caplog.at_level(logging.INFO):
+        steps._patches(profile, tmp_path, 1)
+    assert "80 points on 20 photos of 4 sources" in caplog.text  # said before it starts
+    kept, skipped = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("patches", "skipped"))
+    assert kept["annotation_id"].tolist() == steps.store(profile, tmp_path).ids and len(kept) == 64
+    assert set(skipped["source"]) == {"D"}
+    for file in sorted(photos.rglob("*.jpg")) + sorted((tmp_path / "shards").iterdir()):
+        file.unlink()
+    steps._patches(profile, tmp_path, 1)  # no photo at all: what can do without goes on
+    assert (
+        len(pd.read_parquet(tmp_path / "patches.parquet")) == 0
+        and len(pd.read_parquet(tmp_path / "skipped.parquet")) == 80
+    )
+    with pytest.raises(ReefcoreError, match=r"there is no patch: no photo .*reefcore fetch images"):
+        steps.store(profile, tmp_path)

@@ -22,7 +22,7 @@ import pytest
 from hub_server import HubServer
 from PIL import Image
 
-from reefcore import cli, geography, weights
+from reefcore import cli, geography, weights, workflow
 from reefcore.errors import ReefcoreError
 from reefcore.fetch import ITEMS, REEFNET, SUBSTRATE, USER_AGENT, archive, hub, models, places
 
@@ -174,6 +174,25 @@ def test_each_fault_is_one_sentence_leaves_nothing_corrupt_and_the_same_command_
     assert "\n" not in str(error.value)
     assert not (tmp_path / CSV).exists()
     host.faults.clear()
+    fetched(tmp_path)
+    assert_whole(tmp_path)
+
+
+def test_files_kept_in_pieces_come_as_one_that_can_be_resumed(host, tmp_path):
+    host.xet = True
+    host.fault("/cdn/", "drop", after=20_000)
+    fetched(tmp_path)
+    assert_whole(tmp_path)
+    assert ranges(host) == [None, "bytes=20000-"] and not host.paths(pattern="xet-read-token")
+
+
+def test_a_file_that_another_process_fetches_is_left_to_it(host, tmp_path):
+    remote = next(one for one in hub.Hub().listing(REEFNET).files if one.path == CSV)
+    with (
+        hub.alone(hub.part_of(tmp_path / CSV, remote)),
+        pytest.raises(ReefcoreError, match="another process is at this file; wait for it"),
+    ):
+        fetched(tmp_path)
     fetched(tmp_path)
     assert_whole(tmp_path)
 
@@ -330,10 +349,12 @@ def test_photos_are_unpacked_once_and_what_is_none_is_said(tmp_path):
     assert sorted(os.listdir(tmp_path / "photos")) == ["a.jpg", "b.JPG", "early.jpg"]
     assert os.listdir(tmp_path / "quarantine") == ["page.jpg"]
     (tmp_path / "photos" / "a.jpg").write_bytes(b"cut")
+    (tmp_path / "photos" / ".a.77.tmp.jpg").write_bytes(b"of a process that was killed")
     before = (tmp_path / "photos" / "b.JPG").stat().st_mtime_ns
     states = unpacked(tmp_path, data).set_index("member")["state"]
     assert states["RSG/a.jpg"] == "unpacked" and states["RSG/b.JPG"] == "there"
     assert (tmp_path / "photos" / "b.JPG").stat().st_mtime_ns == before
+    assert sorted(os.listdir(tmp_path / "photos")) == ["a.jpg", "b.JPG", "early.jpg"]
 
 
 def test_photos_of_one_name_in_two_folders_keep_their_folders(tmp_path):
@@ -464,6 +485,20 @@ def test_weights_are_listed_with_their_size_and_put_into_the_hub_s_cache(host, t
     assert huggingface_hub.try_to_load_from_cache("o/words", "tokenizer.json")
 
 
+def test_the_command_gets_the_weights_of_a_profile_s_recipes(host, tmp_path, capsys):
+    lines = ["kind: full", "notice: A test.", "data: x", "seed: 0", "crop: 512", "train_sets: [S1]", "resamples: 9"]
+    (tmp_path / "own.yaml").write_text("\n".join([*lines, "recipes: [bioclip_ft]", "zero_shot: [bioclip, qwen2_5_vl]"]))
+    host.put("imageomics/bioclip", {weights.CLIP_CONFIG: "{}", weights.CLIP_FILES[1]: b"w" * 9000}, "models")
+    assert cli.main(["fetch", "weights", "--profile", str(tmp_path / "own.yaml")]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "to fetch        9 kB  imageomics/bioclip" in said
+        and "Qwen/Qwen2.5-VL-7B-Instruct is asked of a server" in said
+    )
+    assert cli.main(["fetch", "weights", "--profile", str(tmp_path / "own.yaml")]) == 0
+    assert "Nothing is left to fetch" in capsys.readouterr().out
+
+
 def test_the_full_profile_s_models_are_named_with_their_repositories():
     from reefcore import profiles
 
@@ -471,6 +506,39 @@ def test_the_full_profile_s_models_are_named_with_their_repositories():
     assert {"timm/resnet101.a1_in1k", "imageomics/bioclip"} <= set(needed["repository"])
     assert needed["repository"].is_unique
     assert "bioclip_ft" in needed.set_index("repository")["recipes"]["imageomics/bioclip"]
+
+
+def test_from_the_hub_to_splits(host, tmp_path, capsys):
+    from test_released import HEADER, beside, rows
+
+    made = tmp_path / "made"
+    made.mkdir()
+    beside(made)
+    wajh = ["Name,Row,Column,Our_Labels", *(f"w{n}.jpg,{n},5,{['Porites', 'Acropora'][n % 2]}" for n in range(8))]
+    files = {path.name: path.read_bytes() for path in made.iterdir()}
+    files |= {CSV: "\n".join([HEADER, *rows()]) + "\n", CROISSANT: "{}"}
+    files["ReefNet_RSG-TestDataset_annotations.csv"] = "\n".join(wajh) + "\n"
+    files["ReefNet_RSG-TestDataset_images.zip"] = zipped({f"RSG/w{n}.jpg": jpeg(n) for n in range(8)})
+    host.put(REEFNET, files)
+    settings = {
+        "kind": "full",
+        "notice": "A test.",
+        "data": str(tmp_path / "data"),
+        "seed": 0,
+        "crop": 32,
+        "recipes": [],
+    }
+    settings |= {"train_sets": ["S1", "S2", "S3", "S4"], "resamples": 9, "site": "Al-Wajh"}
+    settings |= {"criteria": {"min_annotations": 8, "min_sources": 1, "min_per_source": 1}}
+    settings |= {"cross_sources": {"n_test": 1, "n_val": 1}}
+    (tmp_path / "own.yaml").write_text(json.dumps(settings))
+    command = ["fetch", "annotations", "metadata", "labelmapping", "al-wajh", "--profile", str(tmp_path / "own.yaml")]
+    assert cli.main(command) == 0
+    project = workflow.open(str(tmp_path / "own.yaml"))
+    schemes = set(project.table("splits")["scheme"])
+    assert {"S1", "S2", "S3", "S4", "W"} <= schemes and project.has("photos")
+    held_out = project.table("images").query("source == 'Al-Wajh'")["image"]
+    assert sorted(held_out) == sorted(os.listdir(project.photos / "Al-Wajh"))
 
 
 def test_the_command_says_what_there_is_and_what_it_takes(host, tmp_path, capsys, monkeypatch):

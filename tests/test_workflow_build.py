@@ -293,7 +293,7 @@ def test_what_a_notebook_needs_is_read_from_its_code(smoke):
     every = ["data", "covariates", "curate", "candidates", "splits", "patches", "train", "metrics"]
     every += ["zero_shot", "open_set", "few_shot"]
     every += ["survey", "substrate_splits", "frame_patches", "whole_frames", "substrate"]
-    every += ["pseudo_labels", "pseudo_worth", "domain_files", "domain_points", "domain_predictions"]
+    every += ["pseudo_labels", "pseudo_worth", "domain_points", "domain_predictions"]
     assert needs("project.table(name)") == tuple(every)  # not each run by itself
 
 

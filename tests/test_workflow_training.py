@@ -224,7 +224,7 @@ def test_predictions_of_other_programs_stand_beside_the_runs(here, smoke, reefco
         (["train", "one.yaml", "more/one.yaml"], "one.yaml: two recipes have the name one; rename .*"),
         (
             ["prepare", "patch"],
-            r"there is no step 'patch'; choose from data, .*, patches, [\w, .-]*domain_predictions",
+            r"there is no step 'patch'; choose from data, .*, patches, [\w, .-]*pseudo_worth",
         ),
     ],
 )

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from reefcore.annotations.sheet import unzip
 from reefcore.errors import ReefcoreError
-from reefcore.fetch.hub import FULL
+from reefcore.fetch.hub import FULL, alone
 from reefcore.files import atomic
 from reefcore.images import ENDINGS, decode
 
@@ -61,7 +61,9 @@ def unpack(path: str | Path, folder: str | Path, quarantine: str | Path, limits:
         two contents, or it would unpack to too much. And where a member's bytes are not those that were packed.
     """
     path, folder, quarantine, limits = Path(path), Path(folder), Path(quarantine), limits or Limits()
-    with unzip(path, DO) as archive:
+    with unzip(path, DO) as archive, alone(path):
+        for old in folder.rglob(".*.tmp.*"):  # of a process that was killed
+            old.unlink()
         members = sorted((info for info in archive.infolist() if not info.is_dir()), key=lambda info: info.filename)
         _checked(path, members, limits)
         images = _names(path, members)

@@ -6,10 +6,10 @@ site; the site itself was never reached from here:
 - ``/source/<id>/browse/images/`` shows 20 photos a page, by name, each a link to ``/image/<number>/view/`` around a
   thumbnail whose ``alt`` is the photo's name (``title`` in older pages: the name, `` - `` and a status), then
   "Showing 1-20 of 640", "Page 1 of 32" and a link to the next page.
-- ``/image/<number>/view/`` has the title "NAME | CoralNet", "Name: NAME", "Full resolution: W x H pixels", and the photo
-  in ``#original_image_container``, whose address is of another host, is signed, and expires after some time.
-- A private source answers with a page, status 200, that says "you don't have permission to view this page", or with the
-  form to sign in. No account is used here, so private sources stay private.
+- ``/image/<number>/view/`` has the title "NAME | CoralNet", "Name: NAME", "Full resolution: W x H pixels", and the
+  photo in ``#original_image_container``, whose address is of another host, is signed, and expires after some time.
+- A private source answers with a page, status 200, that says "you don't have permission to view this page", or with
+  the form to sign in. No account is used here, so private sources stay private.
 
 A page that is otherwise is refused (`Failure` of kind ``unexpected``, with the page): nothing on it is guessed.
 """
@@ -17,6 +17,7 @@ A page that is otherwise is refused (`Failure` of kind ``unexpected``, with the 
 from __future__ import annotations
 
 import email.utils
+import logging
 import re
 import threading
 import time
@@ -26,9 +27,12 @@ from urllib.parse import urljoin, urlsplit
 from reefcore import __version__
 from reefcore.errors import ReefcoreError
 
+logger = logging.getLogger(__name__)
+
 HOST = "https://coralnet.ucsd.edu"
 PER_PAGE = 20  # photos on a page, as the site's settings say
 AT_ONCE, DELAY, LEAST_DELAY = 2, 1.0, 0.5  # requests at a time; seconds between two starts
+MORE = 4  # tries of a host that is there but busy, beyond those of one that is not: half an hour by the usual pauses
 LONGEST = 3600  # seconds that the site may ask to wait; if it asks for more, the crawl ends
 LARGEST = 256 << 20  # bytes of one answer; the site itself takes photos of up to 30 MB
 TERMS = f"""Photos of CoralNet's public sources: before they are fetched
@@ -36,11 +40,12 @@ TERMS = f"""Photos of CoralNet's public sources: before they are fetched
   in full resolution. Read it, and what else the site asks of its users: {HOST}/privacy_policy, {HOST}/about/
 - The photos stay the work of those who took them. Neither the site nor the release of ReefNet gives a licence for them:
   cite the sources and their owners, ask the owners before any other use, and do not publish the photos again.
-- The site is run by a university. Two requests at a time, a second between two, is what this program takes at most."""
+- The site is run by a university. This program asks {AT_ONCE} things at a time at most, {DELAY:g} s apart
+  unless told otherwise, and says who asks."""
 
 
 class Failure(ReefcoreError):
-    """What a request came to. `kind`: gone, denied, unexpected (has `body`), unreachable, busy, stopped."""
+    """What a request came to; `kind` is gone, denied, private, unexpected unreachable, busy, stopped."""
 
     def __init__(self, kind: str, what: str, where: str | None = None, do: str | None = None, body: bytes = b""):
         super().__init__(what, where, do)
@@ -49,10 +54,10 @@ class Failure(ReefcoreError):
 
 @dataclass(frozen=True)
 class Listing:
-    """A page of a source: number and name of its photos, how many the source has (None: unsaid), the next page."""
+    """A page of a source: number and name of its photos in their order, how many the source has, the next page."""
 
     photos: list[tuple[int, str]]
-    total: int | None
+    total: int | None  # None where the page does not say
     following: str
 
 
@@ -78,7 +83,7 @@ def agent(contact: str) -> str:
             f"the site is told who asks, and {contact!r} is no address" if contact else "the site is told who asks",
             do="give a mail or web address of yours by --contact or the environment variable REEFCORE_CONTACT",
         )
-    return f"ReefNet-Companion reefcore/{__version__} (+{contact})"
+    return f"reefcore/{__version__} (the ReefNet Companion; +{contact})"
 
 
 class Client:
@@ -108,14 +113,14 @@ class Client:
         host: str = HOST,
         delay: float = DELAY,
         at_once: int = AT_ONCE,
-        timeout: tuple[float, float] = (15, 60),
+        timeout: tuple[float, float] = (15, 30),
         tries: int = 5,
         back_off: float = 4.0,
     ):
         here = urlsplit(host).hostname in ("127.0.0.1", "localhost")
         if not 1 <= at_once <= AT_ONCE:
             raise ReefcoreError(f"{at_once} requests at a time", do=f"give 1 to {AT_ONCE}: the site serves many others")
-        if not (LEAST_DELAY <= delay or (here and delay >= 0)):
+        if not (delay >= LEAST_DELAY or (here and delay >= 0)):
             raise ReefcoreError(
                 f"a delay of {delay:g} s between requests is too short", do=f"give {LEAST_DELAY:g} s or more"
             )
@@ -158,7 +163,7 @@ class Client:
         try:
             body, _ = self.get(f"{self.host}/robots.txt")
         except Failure as failure:
-            if failure.kind != "gone":  # without rules nothing is forbidden
+            if failure.kind not in ("gone", "denied"):  # without rules nothing is forbidden (RFC 9309)
                 raise
             return
         if b"<html" in body[:1000].lower():
@@ -168,7 +173,9 @@ class Client:
             if not rules.can_fetch(self.agent, self.host + path):
                 do = "ask those who run it; photos that you have may be put into the folder by hand"
                 raise Failure("busy", f"the site's robots.txt asks programs to keep away from {path}", self.host, do)
-        self.delay = max(self.delay, float(rules.crawl_delay(self.agent) or 0))
+        if (asked := float(rules.crawl_delay(self.agent) or 0)) > self.delay:
+            logger.warning("%s asks for %g s between requests, so all takes longer.", self.host, asked)
+            self.delay = asked
 
     def get(self, url: str) -> tuple[bytes, str]:
         """Fetch an address; return its bytes and where they came from in the end.
@@ -181,22 +188,26 @@ class Client:
         """
         import requests
 
-        data, tag, trouble, kind = bytearray(), "", "", "unreachable"
-        for attempt in range(self.tries):
+        data, tag, trouble, kind = bytearray(), "", "", ""
+        for attempt in range(self.tries + MORE):
+            if attempt >= self.tries and kind != "busy":
+                break
             if attempt:
                 self._pause(self.back_off * 2 ** (attempt - 1))
             self._turn()
-            part = {"Range": f"bytes={len(data)}-", "If-Range": tag} if data and tag else {}
+            answered, part, kind = False, {}, "unreachable"
+            if data and tag:
+                part = {"Range": f"bytes={len(data)}-", "If-Range": tag}
             try:
                 with self._session().get(url, headers=part, timeout=self.timeout, stream=True) as reply:
-                    code = reply.status_code
+                    code, answered = reply.status_code, True
                     if code in (429, 503):
                         kind, trouble = "busy", f"the host asks for fewer requests ({code})"
                         if (asked := _seconds(reply.headers.get("Retry-After"))) > LONGEST:
                             raise Failure("busy", f"{trouble}, and to wait for {asked / 3600:.1f} hours", _bare(url))
                         self._pause(asked)
                         continue
-                    kind, trouble = "unreachable", f"the host has an error ({code})"
+                    trouble = f"the host has an error ({code})"
                     if code >= 500 or code == 416:
                         data.clear()
                         continue
@@ -210,7 +221,7 @@ class Client:
                             raise Failure("unexpected", f"the host answers with the status {code}", _bare(url))
                     tag = "" if (tag := reply.headers.get("ETag", "")).startswith("W/") else tag
                     whole = len(data) + int(reply.headers.get("Content-Length") or -1)
-                    for piece in reply.iter_content(1 << 16):
+                    for piece in reply.iter_content(1 << 13):
                         data += piece
                         if len(data) > LARGEST:
                             raise Failure("unexpected", f"the answer has more than {LARGEST >> 20} MB", _bare(url))
@@ -222,11 +233,11 @@ class Client:
                     return bytes(data), reply.url
             except requests.TooManyRedirects:
                 trouble = "it is redirected in a circle"
-            except requests.Timeout:
-                trouble = "the host is silent"
-            except requests.RequestException:
-                trouble = "the connection was lost" if data else "the host cannot be reached"
-        raise Failure(kind, f"{trouble}, {self.tries} times", _bare(url))
+            except requests.RequestException as error:
+                silent = isinstance(error, requests.Timeout) or "timed out" in str(error)
+                lost = "the connection was lost" if answered else "the host cannot be reached"
+                trouble = "the host is silent" if silent else lost
+        raise Failure(kind, f"{trouble}, {self.tries + MORE * (kind == 'busy')} times", _bare(url))
 
     def page(self, path: str):
         """Fetch a page of the host; return it as BeautifulSoup.
@@ -242,15 +253,15 @@ class Client:
         body, last = self.get(url)
         soup = BeautifulSoup(body, "html.parser")
         if "/accounts/login" in last or soup.find("input", type="password"):
-            raise Failure("denied", "this page asks to sign in, so it is not public", url)
+            raise Failure("private", "this page asks to sign in, so it is not public", url)
         if "have permission to view this page" in _text(soup):
-            raise Failure("denied", "this page says that it is not public", url)
+            raise Failure("private", "this page says that it is not public", url)
         if urlsplit(last).netloc != urlsplit(url).netloc or soup.find() is None:
             raise unexpected(f"no page of the site came, but one of {_bare(last)}", url, soup)
         return soup
 
 
-def unexpected(what: str, url: str, soup) -> Failure:
+def unexpected(what: str, url: str, soup="") -> Failure:
     """Say that a page is not as this program expects."""
     return Failure("unexpected", f"this page is not as expected: {what}", url, body=str(soup).encode())
 
@@ -308,11 +319,11 @@ def listing(soup, url: str) -> Listing:
             break
     at = re.search(r"Page (\d+) of (\d+)", text)
     more = at and int(at[1]) < int(at[2])
-    if more and not following or (shown and last < total and not following):
+    if (more and not following) or (shown and last < total and not following):
         raise unexpected("it is not the last page and has no link to the next", url, soup)
     if following and (following == url or urlsplit(following).path != urlsplit(url).path):
         raise unexpected("the link to the next page leads elsewhere", url, soup)
-    return Listing(sorted(photos.items()), total, following)
+    return Listing(list(photos.items()), total, following)
 
 
 def view(soup, url: str) -> View:

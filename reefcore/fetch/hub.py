@@ -124,7 +124,7 @@ class Hub:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = part_of(path, remote)
-        with _alone(part):
+        with alone(part):
             for _ in range(2):  # what another time left may be at fault: once more from the start
                 began = part.stat().st_size
                 if began > remote.size:
@@ -136,7 +136,7 @@ class Hub:
                     self._patiently(lambda: self._stream(listing, remote, part), path.name, listing.repository)
                 if not (wrong := differs(part, remote)):
                     os.replace(part, path)
-                    return _facts(path, listing.repository, listing.commit, remote.path)
+                    return _facts(path, listing, remote)
                 part.unlink()
                 if not began:
                     break
@@ -206,13 +206,13 @@ def _unsafe(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def _alone(part: Path) -> Iterator[None]:
-    """Keep another process from writing to the same part; the part is removed where nothing came."""
+def alone(part: Path) -> Iterator[None]:
+    """Keep another process from the same file, or part of one; a part that stays empty is removed."""
     with open(part, "ab") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ReefcoreError("another process is fetching this file", part, "wait for it") from None
+            raise ReefcoreError("another process is at this file", part, "wait for it") from None
         try:
             yield
         finally:
@@ -243,14 +243,14 @@ def differs(path: Path, remote: Remote) -> str:
     return ""
 
 
-def _facts(path: Path, repository: str, commit: str, name: str) -> dict:
+def _facts(path: Path, listing: Listing, remote: Remote) -> dict:
     state = path.stat()
     return {
-        "repository": repository,
-        "revision": commit,
-        "name": name,
+        "repository": listing.repository,
+        "revision": listing.commit,
+        "name": remote.path,
         "size": state.st_size,
-        "sha256": sha256(path),
+        "sha256": remote.sha256 or sha256(path),
         "modified": state.st_mtime_ns,
         "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -442,7 +442,7 @@ def get(folder: str | Path, planned: pd.DataFrame, hub: Hub | None = None) -> pd
             except ReefcoreError as error:
                 failed.append(error)
         elif name in found:
-            known[name] = _facts(folder / name, listing.repository, listing.commit, found[name].path)
+            known[name] = _facts(folder / name, listing, found[name])
         states.append(state)
         write_json(known, folder / RECORD)
     if failed:

@@ -1,7 +1,7 @@
 """The manifest of photos: one row per photo that was ever wanted, in a SQLite file that survives being killed.
 
-``photos.sqlite`` lies beside ``photos/``. Each photo has a state: ``wanted`` (not tried yet), ``there`` (verified and in
-``photos/``), ``missing`` (its host does not have it, or not under this name), ``quarantined`` (what came is no whole
+``photos.sqlite`` lies beside ``photos/``. Each photo has a state: ``wanted`` (not tried yet), ``there`` (verified and
+in ``photos/``), ``missing`` (its host does not have it, or not under this name), ``quarantined`` (what came is no whole
 photo of the expected size and lies in ``quarantine/``), ``failed`` (it could not be fetched this time; the next run
 tries again). What a source's pages listed is kept too, so that a crawl of days does not read them twice.
 """
@@ -91,17 +91,16 @@ class Manifest:
         names = ", ".join(f"{name} = ?" for name in facts)
         self._do(
             f"UPDATE photos SET state = ?, {names} WHERE source = ? AND image = ?",
-            [(state, *facts.values(), source, image)],
+            [(state, *(value.item() if hasattr(value, "item") else value for value in facts.values()), source, image)],
         )
 
-    def forget(self, states: Iterable[str]) -> None:
-        """Want photos of these states again; sources with such photos are listed anew."""
-        states = list(states)
-        marks = ", ".join("?" * len(states))
-        of = f"source IN (SELECT source FROM photos WHERE state IN ({marks}))"
-        for command in (f"DELETE FROM listed WHERE {of}", f"DELETE FROM sources WHERE {of}"):
-            self._do(command, [states])
-        self._do(f"UPDATE photos SET state = 'wanted', reason = '' WHERE state IN ({marks})", [states])
+    def forget(self, states: Iterable[str], sources: Iterable[str]) -> None:
+        """Want photos of these states and sources again; those of the sources that have some are listed anew."""
+        pairs = [(source, state) for source in sources for state in states]
+        of = "EXISTS (SELECT 1 FROM photos WHERE source = ?1 AND state = ?2)"
+        for table in ("listed", "sources"):
+            self._do(f"DELETE FROM {table} WHERE source = ?1 AND {of}", pairs)
+        self._do("UPDATE photos SET state = 'wanted', reason = '' WHERE source = ? AND state = ?", pairs)
 
     def table(self) -> pd.DataFrame:
         """Return the photos: ``source``, ``image``, ``state`` and `FACTS`, sorted by source and image."""

@@ -12,11 +12,11 @@ import concurrent.futures
 import difflib
 import errno
 import hashlib
-import logging
 import os
 import re
 import shutil
 import sys
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path, PureWindowsPath
@@ -26,19 +26,20 @@ import pandas as pd
 from tqdm import tqdm
 
 from reefcore.errors import ReefcoreError
-from reefcore.fetch.coralnet import DELAY, PER_PAGE, Client, Failure, listing, unexpected, view
+from reefcore.fetch.coralnet import PER_PAGE, Client, Failure, listing, unexpected, view
 from reefcore.fetch.manifest import STATES, Manifest
 from reefcore.files import atomic, share
 from reefcore.images import ENDINGS, decode, image_size, photo_path
 from reefcore.tables import among, positions
 
-logger = logging.getLogger(__name__)
-
 #: Bytes of a photo where none has been measured: an assumption, of a JPEG of 12 megapixels at quality 92.
 ASSUMED = 3_400_000
 MEASURED = 20  # photos whose mean size is believed
 ATTEMPTS = 3  # of a photo that comes damaged; twice the same bytes are believed earlier
-REFUSALS = 5  # one after another, after which a source is left alone; and 3 such sources, or 3 silences, end a crawl
+#: Photos in a row that are refused, cannot be reached, ..., after which a source is given up; such sources in a row,
+#: after which the crawl ends.
+TROUBLES, SOURCES = {"denied": 5, "unreachable": 3, "unexpected": 5, "quarantined": 20}, 3
+STRANGE = 10  # names of which not one is found: then names are written otherwise, and the source counts as given up
 LEAST = 10  # points that a class should keep in a part of a split
 
 
@@ -64,7 +65,7 @@ def source_list(path: str | Path | None = None) -> pd.DataFrame:
     """
     if path is None:
         table = pd.read_csv(share("data", "sources", "coralnet_candidate_sources.csv"))
-        table = table[table["valid"].eq("yes") & table["coralnet_source_id"].notna()]
+        table = table[table["valid"].str.strip().eq("yes") & table["coralnet_source_id"].notna()]
         names = {"coralnet_source_id": "number", "total_images_2024_01": "photos"}
         return table.rename(columns=names)[["source", "number", "photos"]].astype(
             {"source": "str", "number": "Int64", "photos": "Int64"}
@@ -126,9 +127,10 @@ def wanted(
     """
     used = splits["annotation_id"] if not scheme else splits.loc[splits["scheme"].eq(scheme), "annotation_id"]
     points = annotations[among(annotations["annotation_id"], used) & ~annotations["source"].isin(list(without))]
-    for column, asked in {"source": sources, "ecoregion": ecoregions, "label": genera}.items():
+    for what, asked in {"source": sources, "ecoregion": ecoregions, "genus": genera}.items():
         if asked := list(asked):
-            points = points[points[column].isin(_known(asked, annotations[column].dropna().unique(), column))]
+            column = "label" if what == "genus" else what
+            points = points[points[column].isin(_known(asked, annotations[column].dropna().unique(), what))]
     groups = points.groupby(["source", "image"], observed=True)
     table = groups.agg(points=("row", "size"), row=("row", "max"), column=("column", "max")).reset_index()
     if table.empty:
@@ -154,7 +156,8 @@ def _known(asked: list[str], names: Iterable[str], what: str) -> list[str]:
         by_plain[_plain(name)].append(name)
     found = []
     for name in asked:
-        same = [name] if name in by_plain[_plain(name)] else by_plain[_plain(name)]
+        like = by_plain.get(_plain(name), [])
+        same = [name] if name in like else like
         if not same:
             near = difflib.get_close_matches(_plain(name), by_plain, 3, 0.5)
             do = f"did you mean {' or '.join(repr(by_plain[key][0]) for key in near)}?" if near else None
@@ -262,7 +265,7 @@ def verify(data: bytes, row: int = 0, column: int = 0, size: tuple[int, int] | N
     if truncated:
         raise ReefcoreError("it ends early")
     if size and (width, height) != size:
-        raise ReefcoreError(f"it has {width} x {height} pixels, and its page says {size[0]} x {size[1]}")
+        raise ReefcoreError(f"it has {width} x {height} pixels, and is said to have {size[0]} x {size[1]}")
     if not size and (row > height or column > width):
         raise ReefcoreError(f"it has {width} x {height} pixels, and a point lies at row {row}, column {column}")
     return width, height
@@ -332,36 +335,36 @@ def match(names: Iterable[str], listed: Iterable[tuple[int, str]]) -> dict[str, 
 class _Crawl:
     """The state of one crawl; the main thread alone uses the manifest."""
 
-    def __init__(self, folder: Path, client: Client, manifest: Manifest):
+    def __init__(self, folder: str | Path, client: Client, manifest: Manifest):
         self.folder, self.client, self.manifest = Path(folder), client, manifest
         self.photos, self.quarantine = self.folder / "photos", self.folder / "quarantine"
 
-    def take(self, rows: pd.DataFrame, bar) -> None:
-        """Verify photos that lie in the folder without, or other than, a record of it; want again those that are gone."""
+    def take(self, rows: pd.DataFrame, threads, bar) -> None:
+        """Verify photos that lie there without, or other than, a record of it; want again those that are gone."""
+        unknown, folders = [], set()
         for row in rows.itertuples(index=False):
+            bar.update()
             try:
                 path = place(self.photos, row.source, row.image)
-                there = path.stat().st_size if path.is_file() else None
-            except (ReefcoreError, OSError) as error:
-                what = error.what if isinstance(error, ReefcoreError) else error.strerror
-                self.manifest.set(row.source, row.image, "missing", reason=what)
+                size = path.stat().st_size if path.is_file() else None
+            except ReefcoreError as error:
+                self.manifest.set(row.source, row.image, "missing", reason=error.what)
                 continue
-            if there is None:
-                if row.state == "there":
-                    self.manifest.set(row.source, row.image, "wanted", reason="its file is gone")
-            elif row.state != "there" or there != row.bytes:
-                data = path.read_bytes()
-                try:
-                    facts = _facts(data, verify(data, row.row, row.column))
-                    self.manifest.set(row.source, row.image, "there", **facts)
-                except ReefcoreError as error:
-                    self._aside(row.source, row.image, path)
-                    self.manifest.set(row.source, row.image, "quarantined", reason=error.what)
-            bar.update()
+            folders.add(path.parent)
+            if size is None and row.state == "there":
+                self.manifest.set(row.source, row.image, "wanted", reason="its file is gone")
+            elif size is not None and (row.state != "there" or size != row.bytes):
+                unknown.append((row, path))
+        for left in (left for folder in folders for left in folder.glob(".*.tmp*")):  # of a kill while one was written
+            left.unlink()
+        for (row, path), (facts, reason) in zip(unknown, threads.map(_look, unknown), strict=True):
+            if reason:
+                self.aside(row.source, row.image, path)
+            self.manifest.set(row.source, row.image, "quarantined" if reason else "there", reason=reason, **facts)
 
-    def _aside(self, source: str, image: str, what: Path | bytes) -> None:
-        path = place(self.quarantine, source, image)
-        with atomic(path) as temporary:
+    def aside(self, source: str, image: str, what: Path | bytes) -> None:
+        """Put what is no good photo into quarantine."""
+        with atomic(place(self.quarantine, source, image)) as temporary:
             if isinstance(what, bytes):
                 temporary.write_bytes(what)
             else:
@@ -369,28 +372,27 @@ class _Crawl:
 
     def find(self, source: str, number: int, names: list[str]) -> dict[str, tuple[int | None, str]]:
         """Read the pages of a source until all names are found."""
-        asked, seen = set(names), set()
+        asked, seen, last = set(names), set(), names[0]
         address = self.manifest.next_page(source, f"{self.client.host}/source/{number}/browse/images/")
         listed = dict(self.manifest.listed(source))
         while address and (asked - set(listed.values()) or last in asked):
             if address in seen:
-                raise unexpected("its pages go in a circle", address, "")
+                raise unexpected("the pages of the source go in a circle", address)
             seen.add(address)
             here = listing(self.client.page(address), address)
             self.manifest.read_page(source, here.photos, here.following)
             listed.update(here.photos)
-            address = here.following
-            last = max((name for _, name in here.photos), key=str.lower, default="")  # its namesakes may be overleaf
+            address, last = here.following, here.photos[-1][1] if here.photos else ""  # namesakes may be overleaf
         return match(names, listed.items())
 
-    def fetch(self, source: str, row, number: int) -> tuple[str, dict]:
+    def fetch(self, row, host_name: str) -> tuple[str, dict]:
         """Fetch and verify one photo (in a thread); return its state and facts."""
-        url = f"{self.client.host}/image/{number}/view/"
-        facts, before, reason = {"image_id": number, "page": url}, "", ""
+        url = f"{self.client.host}/image/{int(row.number)}/view/"
+        before = ""
         for attempt in range(ATTEMPTS):
             page = view(soup := self.client.page(url), url)
-            if " ".join(page.name.split()) != " ".join(row.host_name.split()):
-                raise unexpected(f"it is of {page.name!r}, not of {row.host_name!r}", url, soup)
+            if page.name.split() != host_name.split():
+                raise unexpected(f"it is of {page.name!r}, not of {host_name!r}", url, soup)
             try:
                 data, _ = self.client.get(page.address)
             except Failure as failure:
@@ -398,25 +400,93 @@ class _Crawl:
                     continue
                 raise
             try:
-                size = verify(data, row.row, row.column, page.size)
+                size = verify(data, row.row, row.column, page.size or _expected(row))
             except ReefcoreError as error:
                 reason, digest = error.what, hashlib.sha256(data).hexdigest()
                 if digest == before:
                     break
                 before = digest
                 continue
-            with atomic(place(self.photos, source, row.image)) as temporary:
+            with atomic(place(self.photos, row.source, row.image)) as temporary:
                 temporary.write_bytes(data)
-            return "there", facts | _facts(data, size) | {"reason": row.note}
-        self._aside(source, row.image, data)
-        return "quarantined", facts | {"reason": reason, "bytes": len(data)}
+            return "there", {"page": url, "reason": row.note} | _facts(data, size)
+        self.aside(row.source, row.image, data)
+        return "quarantined", {"page": url, "reason": reason, "bytes": len(data)}
 
     def keep(self, failure: Failure) -> None:
         """Keep a page that is not as expected for a look."""
-        if failure.body and failure.where:
+        if failure.body:
             name = re.sub(r"\W+", "-", str(failure.where).partition("://")[2]).strip("-")[:150]
             with atomic(self.folder / "unexpected" / f"{name}.html") as temporary:
                 temporary.write_bytes(failure.body)
+
+    def source(self, source: str, number: int, due: pd.DataFrame, threads, bar) -> str:
+        """Fetch the photos of one source; return why it was given up, if it was."""
+
+        def said(row, state: str, **facts) -> None:
+            self.manifest.set(source, row.image, state, **facts)
+            bar.update()
+
+        try:
+            found = self.find(source, number, list(due["image"]))
+        except Failure as failure:
+            if failure.kind in ("busy", "stopped"):
+                raise
+            self.keep(failure)
+            for row in due.itertuples():
+                said(row, "missing" if failure.kind in ("gone", "private") else "failed", reason=str(failure))
+            return str(failure) if failure.kind in TROUBLES else ""
+        names, todo, troubles, given_up, running = dict(self.manifest.listed(source)), [], Counter(), "", {}
+        if len(found) >= STRANGE and names and not any(number for number, _ in found.values()):
+            given_up = f"none of {len(found):,} names is among the {len(names):,} photos of the source"
+            given_up += f", which has {next(iter(names.values()))!r} for example"
+        due = due.assign(number=[found[name][0] for name in due["image"]], note=[found[n][1] for n in due["image"]])
+        for row in due.itertuples(index=False):
+            if pd.isna(row.number):
+                said(row, "missing", reason=given_up or row.note)
+            else:
+                todo.append(row)
+        while todo or running:
+            while todo and len(running) < self.client.at_once:
+                row = todo.pop(0)
+                running[threads.submit(self.fetch, row, names[row.number])] = row
+            for done in concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED).done:
+                row = running.pop(done)
+                facts = {"image_id": int(row.number), "tries": row.tries + 1}
+                try:
+                    state, more = done.result()
+                    if state == "there":
+                        troubles.clear()
+                    troubles[state] += 1
+                except Failure as failure:
+                    if failure.kind in ("busy", "stopped"):
+                        raise
+                    self.keep(failure)
+                    state, more = "failed", {"reason": str(failure)}
+                    if failure.kind in ("gone", "private"):
+                        state = "missing"
+                    troubles[failure.kind] += 1
+                said(row, state, **facts | more)
+                if not given_up and any(troubles[kind] >= most for kind, most in TROUBLES.items()):
+                    given_up = more["reason"]
+                    for row in todo:
+                        said(row, "failed", reason=f"the source was given up for now, after: {given_up}")
+                    todo = []
+        return given_up
+
+
+def _expected(row) -> tuple[int, int] | None:
+    size = getattr(row, "expected_width", None), getattr(row, "expected_height", None)
+    return None if any(map(pd.isna, size)) else (int(size[0]), int(size[1]))
+
+
+def _look(one: tuple) -> tuple[dict, str]:
+    """Verify a photo that lies there already; return its facts, or what is wrong with it."""
+    row, path = one
+    try:
+        return _facts(data := path.read_bytes(), verify(data, row.row, row.column, _expected(row))), ""
+    except ReefcoreError as error:
+        return {}, error.what
 
 
 def _facts(data: bytes, size: tuple[int, int]) -> dict:
@@ -427,9 +497,8 @@ def _facts(data: bytes, size: tuple[int, int]) -> dict:
 def _folds(folder: Path) -> bool:
     """Tell whether the file system takes two names that differ in case for one."""
     folder.mkdir(parents=True, exist_ok=True)
-    with atomic(folder / ".CaseProbe") as temporary:
-        temporary.touch()
-        return temporary.with_name(temporary.name.swapcase()).exists()
+    with tempfile.NamedTemporaryFile(prefix=".Case", dir=folder) as probe:
+        return (folder / Path(probe.name).name.swapcase()).exists()
 
 
 def crawl(folder: str | Path, photos: pd.DataFrame, sources: pd.DataFrame, client: Client, manifest: Manifest) -> str:
@@ -440,121 +509,61 @@ def crawl(folder: str | Path, photos: pd.DataFrame, sources: pd.DataFrame, clien
     folder : path
         The data folder.
     photos : DataFrame
-        From `wanted`.
+        From `wanted`; ``expected_width`` and ``expected_height``, where known, count where its host says no size.
     sources : DataFrame
         From `numbered`.
     client : Client
+        It cannot be used again where the crawl ends early.
     manifest : Manifest
-        Of ``photos.sqlite`` in the folder. Photos ``missing`` and ``quarantined`` are left alone: see `Manifest.forget`.
+        Of ``photos.sqlite`` in the folder. What is ``missing`` or ``quarantined`` is left alone: see `Manifest.forget`.
 
     Returns
     -------
     str
         Why it ended before all was tried; empty where it did not.
     """
-    work = _Crawl(Path(folder), client, manifest)
+    work, quiet = _Crawl(folder, client, manifest), not sys.stderr.isatty()
     manifest.want(photos)
-    quiet = not sys.stderr.isatty()
 
     def rows() -> pd.DataFrame:
-        return photos.merge(manifest.table().drop(columns="page"), on=["source", "image"])
+        return photos.merge(manifest.table(), on=["source", "image"])
 
-    if _folds(work.photos):
-        names = (photos["source"] + "/" + photos["image"]).str.casefold()
-        for row in photos[names.duplicated()].itertuples():
-            reason = "its name differs from another's only in case, and this file system takes both for one"
-            manifest.set(row.source, row.image, "missing", reason=reason)
-        photos = photos[~names.duplicated()]
-    with tqdm(total=len(photos), desc="Looking at what is there", unit="photo", disable=quiet) as bar:
-        work.take(rows(), bar)
-    due = rows().query("state in ('wanted', 'failed')")
-    numbers = dict(zip(sources["source"], sources["number"], strict=True))
+    threads, given_up = concurrent.futures.ThreadPoolExecutor(client.at_once), 0
     try:
-        if due["source"].map(numbers).notna().any():
+        if _folds(work.photos):
+            again = (photos["source"] + "/" + photos["image"]).str.casefold().duplicated()
+            reason = "its name differs from another's only in case, and this file system takes both for one"
+            for row in photos[again].itertuples():
+                manifest.set(row.source, row.image, "missing", reason=reason)
+            photos = photos[~again]
+        with tqdm(total=len(photos), desc="Looking at what is there", unit="photo", disable=quiet) as bar:
+            work.take(rows(), threads, bar)
+        due = rows().query("state in ('wanted', 'failed')")
+        numbers = sources.set_index("source")["number"].dropna()
+        if due["source"].isin(numbers.index).any():
             client.obey()
         with tqdm(total=len(due), desc="Photos", unit="photo", disable=quiet) as bar:
-            silent = 0
             for source, here in due.groupby("source", sort=True):
-                if pd.isna(number := numbers.get(source, pd.NA)):
-                    reason = "the source is not on the list of sources that may be fetched"
+                if source not in numbers.index:
                     for name in here["image"]:
-                        manifest.set(source, name, "missing", reason=reason)
+                        manifest.set(source, name, "failed", reason="the source is on no list of those to be fetched")
                     bar.update(len(here))
                     continue
-                refused = _source(work, source, int(number), here, bar)
-                silent = silent + 1 if refused else 0
-                if silent == 3:
-                    return f"three sources in a row were refused, the last with: {refused}"
+                trouble = work.source(source, int(numbers[source]), here, threads, bar)
+                given_up = given_up + 1 if trouble else 0
+                if given_up == SOURCES:
+                    return f"{SOURCES} sources in a row were given up, the last after: {trouble}"
+        return ""
     except Failure as failure:
         work.keep(failure)
         return str(failure)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            return f"{error.filename or folder}: there is no room for more ({error.strerror}); make room."
+            return f"{Path(folder)}: there is no room for more photos ({error.strerror}); make room."
         raise
-    return ""
-
-
-def _source(work: _Crawl, source: str, number: int, due: pd.DataFrame, bar) -> str:
-    """Fetch the photos of one source; return the refusal that made it give up, if one did."""
-    manifest = work.manifest
-    try:
-        found = work.find(source, number, list(due["image"]))
-    except Failure as failure:
-        if failure.kind in ("busy", "unreachable", "stopped"):
-            raise
-        work.keep(failure)
-        for name in due["image"]:
-            manifest.set(source, name, "failed" if failure.kind == "unexpected" else "missing", reason=str(failure))
-        bar.update(len(due))
-        return str(failure) if failure.kind == "denied" else ""
-    names, todo = dict(manifest.listed(source)), []
-    for row in due.itertuples(index=False):
-        image_id, note = found[row.image]
-        if image_id is None:
-            manifest.set(source, row.image, "missing", reason=note)
-            bar.update()
-        else:
-            todo.append((row._replace(state=note), image_id))
-    todo = [(_Row(row.image, row.row, row.column, names[at], row.state, row.tries), at) for row, at in todo]
-    refusals, silences, running, waiting = 0, 0, {}, iter(todo)
-    with concurrent.futures.ThreadPoolExecutor(work.client.at_once) as threads:
-        try:
-            while True:
-                while len(running) < work.client.at_once and (one := next(waiting, None)):
-                    running[threads.submit(work.fetch, source, *one)] = one
-                if not running:
-                    return ""
-                for done in concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED).done:
-                    row, image_id = running.pop(done)
-                    facts = {"image_id": image_id, "tries": row.tries + 1}
-                    try:
-                        state, more = done.result()
-                        facts |= more
-                        refusals = silences = 0
-                    except Failure as failure:
-                        if failure.kind in ("busy", "stopped"):
-                            raise
-                        work.keep(failure)
-                        state = "missing" if failure.kind == "gone" else "failed"
-                        facts["reason"] = str(failure)
-                        refusals = refusals + 1 if failure.kind == "denied" else 0
-                        silences = silences + 1 if failure.kind == "unreachable" else 0
-                    manifest.set(source, row.image, state, **facts)
-                    bar.update()
-                    if silences == 3:
-                        raise Failure(
-                            "busy", f"three photos in a row could not be fetched, the last with: {facts['reason']}"
-                        )
-                    if refusals == REFUSALS:
-                        for row, _ in [*running.values(), *waiting]:
-                            reason = f"the host refused {REFUSALS} photos of the source in a row"
-                            manifest.set(source, row.image, "failed", reason=reason)
-                            bar.update()
-                        return facts["reason"]
-        except BaseException:
-            work.client.stop.set()  # let the threads end soon; what they were at stays wanted
-            raise
+    finally:
+        client.stop.set()  # threads end soon, and what they were at stays wanted
+        threads.shutdown(cancel_futures=True)
 
 
 def report(

@@ -167,7 +167,7 @@ def _answer(profile: Profile, folder: Path, workers: int) -> None:
 
 def _own(profile: Profile, folder: Path) -> pd.DataFrame:
     """Score the run on its own test sets as on the others, where its predictions are there."""
-    file, own = folder / "predictions" / f"{profile.domains['run']}.parquet", "tested on its own"
+    file, own = folder / "predictions" / f"{profile.domains['run']}.parquet", "own test set"
     parts = []
     for run, answers in read_parquet(file).groupby("run_id") if file.is_file() else ():
         names = ["annotation_id", "source", "image", "label", "rank"]

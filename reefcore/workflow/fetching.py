@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import json
 import sys
@@ -15,7 +14,7 @@ from reefcore import profiles
 from reefcore.errors import ReefcoreError
 from reefcore.fetch import ITEMS, MEOW, PHOTOS, QUARANTINE, REEFNET, RELEASED, SUBSTRATE
 from reefcore.profiles import Profile
-from reefcore.workflow import keys
+from reefcore.workflow import crawling, keys
 
 SPEED = 10e6  # bytes a second, for estimates of time
 LICENCE = (
@@ -40,7 +39,7 @@ def add(commands, command) -> None:
     one.add_argument("--revision", metavar="REV", help="of a dataset on the hub: commit, tag or branch (as before)")
     one.add_argument("--from", dest="given", metavar="PATH", help="of meow: a zip file or folder that is here already")
     one.add_argument("--json", action="store_true", help="for programs")
-    _images_options(one)
+    crawling.options(one)
 
 
 def fetch(options) -> int:
@@ -73,7 +72,7 @@ def fetch(options) -> int:
         print(json.dumps({"folder": str(folder), "items": told, "failed": failed}, indent=2, ensure_ascii=False))
     for text in failed.values():
         print(f"reefcore: {text}", file=sys.stderr)
-    return 2 if failed else 0
+    return 2 if failed else max((item.get("code", 0) for item in told.values()), default=0)
 
 
 def _wanted(names: Sequence[str]) -> list[str]:
@@ -92,13 +91,15 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a duration for people: ``5 min``, ``1.5 h``."""
+    """Write a duration for people: ``5 min``, ``1.5 h``, ``7.9 days``."""
     return (
         f"{seconds:.0f} s"
         if seconds < 90
         else f"{seconds / 60:.0f} min"
         if seconds < 5400
         else f"{seconds / 3600:.1f} h"
+        if seconds < 172800
+        else f"{seconds / 86400:.1f} days"
     )
 
 
@@ -117,7 +118,10 @@ def _overview(profile: Profile, as_json: bool) -> int:
     for name, item in ITEMS.items():
         here = _here(name, profile, folder) if folder else "not looked for"
         row = {"item": name, "about": item.about, "place": item.place, "licence": item.licence, "here": here}
-        rows.append(row | {"command": f"reefcore fetch {name}" + (" --accept-terms" if name == "images" else "")})
+        rows.append(
+            row
+            | {"command": f"reefcore fetch {name}" + (" --accept-terms --contact ADDRESS" if name == "images" else "")}
+        )
     if as_json:
         print(json.dumps({"folder": str(folder or ""), "items": rows}, indent=2, ensure_ascii=False))
         return 0
@@ -132,6 +136,7 @@ def _overview(profile: Profile, as_json: bool) -> int:
 def _here(name: str, profile: Profile, folder: Path) -> str:
     """Say what of an item is in the data folder."""
     from reefcore.fetch import hub
+    from reefcore.fetch.manifest import Manifest
 
     if files := ITEMS[name].files:
         known = hub.record(folder / RELEASED)
@@ -141,8 +146,9 @@ def _here(name: str, profile: Profile, folder: Path) -> str:
             found += f", {_count(folder / PHOTOS / (profile.site or 'Al-Wajh')):,} photos"
         return found
     if name == "images":
-        sources = [one for one in (folder / PHOTOS).glob("*") if one.is_dir() and one.name != profile.site]
-        return f"photos of {len(sources)} sources"
+        with Manifest(path if (path := folder / "photos.sqlite").exists() else ":memory:") as manifest:
+            states = manifest.table()["state"]
+        return f"{states.eq('there').sum():,} of {len(states):,} photos asked for so far"
     if name == "meow":
         return "yes" if (folder / MEOW / "meow_ecos.shp").exists() else "no"
     if name == "substrate":
@@ -244,17 +250,8 @@ def _weights(options, profile: Profile, folder: Path, say: Callable[[str], None]
     return {"weights": {"models": _rows(planned.drop(columns="files"))}}
 
 
-def _images_options(one: argparse.ArgumentParser) -> None:
-    """Add the options of ``reefcore fetch images``."""
-
-
-def _images(options, profile: Profile, folder: Path, say: Callable[[str], None]) -> dict:
-    """Get photos: `say` prints a line for people, what is returned ({"images": {...}}) is for --json."""
-    raise ReefcoreError("images cannot be fetched yet")
-
-
 def _rows(table: pd.DataFrame) -> list[dict]:
     return json.loads(table.to_json(orient="records"))
 
 
-_GETTERS = {"meow": _meow, "substrate": _substrate, "weights": _weights, "images": _images}
+_GETTERS = {"meow": _meow, "substrate": _substrate, "weights": _weights, "images": crawling.images}

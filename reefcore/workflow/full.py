@@ -10,6 +10,7 @@ import ast
 import functools
 import json
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ from reefcore.errors import ReefcoreError
 from reefcore.fetch import ITEMS
 from reefcore.files import read_parquet, write_json
 from reefcore.profiles import Profile
+from reefcore.site import MADE_UP
 
 #: Steps that take a GPU -> what they make, and the command that makes it.
 RUNS = {
@@ -34,7 +36,9 @@ RUNS = {
 #: Steps that stand for what comes from outside -> what `reefcore fetch` calls it.
 OUTSIDE = {"released": ("annotations", "metadata"), "photos": ("images",), "survey": ("substrate",)}
 WORDS = {"released": "annotations", "photos": "photos", "survey": "substrate survey", "reviews": "expert verdicts"}
+WORDS |= {"domains": "other data sets"}
 WORDS |= {name: words for name, (words, _) in RUNS.items()}
+OWN = {"reviews": "reviews", "domain_points": "domains"}  # table -> what is a user's own: a chapter goes on without
 WITHOUT = {"covariates": ("photos",)}  # step -> what it can do without: then its table is empty
 THERE, PARTLY, MISSING, BROKEN = "there", "partly", "missing", "broken"
 YES, SOME, NO = "yes", "in part", "no"
@@ -188,10 +192,11 @@ class Stand:
         """Tell whether a notebook is told no where it asks ``project.has(name)``, as far as is known before it runs."""
         from reefcore.workflow import steps
 
+        if name == "domains":
+            return not _folders(self.path("domains"))
         if name == "reviews":
-            return not (
-                self.path("reviews.csv") or ((made := self.path("reviews.parquet")) and len(read_parquet(made, [])))
-            )
+            made = self.path("reviews.parquet")
+            return not (self.path("reviews.csv") or (made and len(read_parquet(made, []))))
         output = {"photos": "photos", "frames": "frames"}.get(name, f"{name}.parquet")
         step = steps.maker(self.profile, name if name in steps.SEVERAL else output)
         return step is None or bool(self.lacks(step))
@@ -224,7 +229,8 @@ def items(stand: Stand) -> list[dict]:
     rows += [_fetched(stand, "meow", stand.path("meow")), _fetched(stand, "substrate", survey, part, note)]
     rows += _weights(stand)
     there, wanted, held = stand.photos
-    note = f"{held:,} in quarantine" if held else "" if wanted else "how many is known when the annotations are there"
+    said = [f"{count:,} {words}" for words, count in _tried(stand).items()] or [f"{held:,} in quarantine"] * bool(held)
+    note = ", ".join(said) if said or wanted else "how many is known when the annotations are there"
     done = there >= wanted > 0
     rows.append(_fetched(stand, "images", done, there > 0 and not done, note) | {"there": there, "of": wanted or None})
     verdicts, domains = not stand.missing("reviews"), list(_folders(stand.path("domains")))
@@ -267,7 +273,40 @@ def _released(stand: Stand, name: str) -> dict:
 
 
 def _weights(stand: Stand) -> list[dict]:
-    return []
+    """Look for the models of the profile's recipes in the hub's cache, by name; `fetch weights` looks into them."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    from reefcore import recipes
+    from reefcore.recipes import zero_shot
+    from reefcore.substrate import training
+
+    one, names = (
+        stand.profile,
+        [name for kind in ("recipes", "patch_recipes") for name in stand.profile.substrate.get(kind, ())],
+    )
+    found = [recipes.load(name, one.kind, one.recipe_changes) for name in one.recipes]
+    found += [training.recipe(name, one.kind, one.recipe_changes) for name in names]
+    found += [recipe for recipe in map(zero_shot.load, one.zero_shot) if recipe.kind == "clip"]
+    rows = []
+    for model in sorted({recipe.model for recipe in found if recipe.weights == "hub"}):
+        name = model.removeprefix("hf-hub:")
+        name = f"models--{name.replace('/', '--')}" if "/" in name else f"models--timm--{name}*"
+        there = next(Path(HF_HUB_CACHE).glob(f"{name}/snapshots/*/*"), None)
+        rows.append(_row(f"weights {model}", ITEMS["weights"].about, there, command=stand.command("fetch weights")))
+    return rows
+
+
+def _tried(stand: Stand) -> dict[str, int]:
+    """Count, by the manifest of `fetch images`, the photos that were tried and are not there."""
+    from reefcore.fetch.manifest import Manifest
+
+    path = stand.path("photos.sqlite")
+    if not path:
+        return {}
+    with Manifest(path) as manifest:
+        counted = manifest.table()["state"].value_counts()
+    words = {"missing": "not at their host", "quarantined": "in quarantine", "failed": "to be tried again"}
+    return {words[state]: int(counted[state]) for state in words if state in counted}
 
 
 def _machine(stand: Stand) -> list[dict]:
@@ -323,19 +362,21 @@ def of(chapter, stands: dict[Profile, Stand] | None = None) -> Standing:
                 lacks[name] = lacks.get(name, True) and (soft or need in chapter.without)
         if one == chapter.profile:
             content = notebook.read(chapter.notebook)
-            missing = {name for name in bare(build.code(content))[1] if stand.missing(name)}
-            sections = _sections(content, missing)
-            lacks |= dict.fromkeys({"reviews"} & missing, True)
+            text = build.code(content)
+            sections = _sections(content, {name for name in bare(text)[1] if stand.missing(name)})
+            read = dict.fromkeys(_own(text))
+            needs |= read
+            lacks |= {name: True for name in read if stand.missing(name)}
         if "photos" in needs and 0 < stand.photos[0] < stand.photos[1]:
             part = "with {:,} of {:,} photos".format(*stand.photos)
+    needs, lacks = ({name: found.get(name) for name in WORDS if name in found} for found in (needs, lacks))
     runs = NO if not all(lacks.values()) else SOME if lacks or part else YES
     first = [name for name, soft in lacks.items() if runs == SOME or not soft]
-    words = ", ".join(WORDS.get(name, name) for name in first)
+    words = ", ".join(WORDS[name] for name in first)
     why = [f"{'it needs' if runs == NO else 'without'} {words}" if first else "", part]
     fetched = [what for name in first for what in OUTSIDE.get(name, ())] + ["images"] * (runs == SOME and bool(part))
-    todo = [f"fetch {' '.join(dict.fromkeys(fetched))}"] * bool(fetched) + [
-        RUNS[name][1] for name in first if name in RUNS
-    ]
+    todo = [f"fetch {' '.join(dict.fromkeys(fetched))}"] if fetched else []
+    todo += [RUNS[name][1] for name in first if name in RUNS]
     todo = [f"run {chapter.name}"] if runs == YES else todo
     command = " && ".join(map(stand.command, todo)) if needs else f"reefcore run {chapter.name}"
     why = "; ".join(filter(None, why))
@@ -383,7 +424,7 @@ def check(profile: str | Path = "full") -> dict:
     stands = {one: stand}
     found = [of(chapter, stands) for chapter in build.chapters(["all"], {"profile": str(profile)})]
     rows = items(stand)
-    needed = {name for chapter in found for name in chapter.lacks} - {"reviews"}  # which no command gets
+    needed = {name for chapter in found for name in chapter.lacks if name in OUTSIDE or name in RUNS}
     return {
         "profile": one.name,
         "folder": str(stand.folder) if stand.folder else None,
@@ -409,7 +450,10 @@ def _next(stand: Stand, rows: list[dict]) -> list[dict]:
             "patches, colours, and what is trained on them; part of the photos will do",
         ),
         ("substrate" in open_ and "fetch substrate", "the survey of the substrate chapters"),
-        ("weights" in open_ and "fetch weights", "the models that trainings start from, for a node without a network"),
+        (
+            any(name.startswith("weights ") for name in open_) and "fetch weights",
+            "the models that trainings start from, for a node without a network",
+        ),
         ("patches" in open_ and "prepare patches", "the crops that everything is trained on"),
         ("run all", "every chapter that can run" + (", and on a GPU the trainings" if runs else "")),
     ]
@@ -425,14 +469,23 @@ def text(found: dict) -> str:
         return "" if row["there"] is None else f"{row['there']:,}" + (f" of {row['of']:,}" if row["of"] else "")
 
     def need(chapter: dict) -> str:
-        names = dict.fromkeys([*chapter["needs"], *chapter["lacks"]])
-        return ", ".join(f"{'-' if name in chapter['lacks'] else ''}{WORDS.get(name, name)}" for name in names)
+        return ", ".join(f"{'-' if name in chapter['lacks'] else ''}{WORDS[name]}" for name in chapter["needs"])
 
     def note(chapter: dict) -> str:
         some, left = [part for part in chapter["why"].split("; ") if part.startswith("with ")], chapter["sections"]
         return "; ".join([*some, *([f"left out: {', '.join(left)}"] if left else [])])
 
-    rows, chapters = found["items"], found["chapters"]
+    rows, chapters = [row for row in found["items"] if not row["item"].startswith("weights ")], found["chapters"]
+    models = [row for row in found["items"] if row not in rows]  # in one row
+    if lacking := [row for row in models if row["command"]]:
+        several = {
+            "there": len(models) - len(lacking),
+            "of": len(models),
+            "note": f"{lacking[0]['what']}, by `--json` each",
+        }
+        rows.insert(6, lacking[0] | several | {"item": "weights"} | ({"state": PARTLY} if lacking != models else {}))
+    elif models:
+        rows.insert(6, models[0] | {"item": "weights", "there": len(models)})
     lines = [f"Profile {found['profile']}, data folder {found['folder'] or 'not set'}", *filter(None, [found["unset"]])]
     shown = {name: [row[name] for row in rows] for name in ("item", "state")} | {"how many": map(count, rows)}
     lines += columns(
@@ -462,6 +515,56 @@ def _check(options) -> int:
     found = check(options.profile)
     print(json.dumps(found, indent=2) if options.json else text(found))
     return int(not found["complete"])
+
+
+# -------------------------------------------------------------------------------------------------- for the book's page
+
+
+def needs(profile: str = "full") -> list[dict]:
+    """Say what each chapter needs, whatever is there: ``chapter``, ``title``, ``needs``, ``more`` (can do without)."""
+    from reefcore.workflow import build, notebook
+    from reefcore.workflow.project import find_profile
+
+    one, rows = find_profile(profile), []
+    stand = Stand(one)
+    stand.folder, stand.train = None, False
+    for name, path in build.notebooks(site=False).items():
+        content = notebook.read(path)
+        text = build.code(content)
+        chosen = {key: given.default for key, given in notebook.parameters(content, name).items()}
+        if chosen["profile"] == MADE_UP:  # it is of a reef of one's own
+            continue
+        every, hard = (build.reads(code, one, chosen)[one] for code in (text, bare(text)[0]))
+        must = {root for need in hard for root, soft in stand.lacks(need).items() if not soft}
+        more = {root: None for need in every for root in stand.lacks(need)} | dict.fromkeys(_own(text))
+        more = [root for root in more if root not in must]
+        ordered = [[WORDS[root] for root in WORDS if root in roots] for roots in (must, more)]
+        rows.append({"chapter": name, "title": _title(content), **dict(zip(("needs", "more"), ordered, strict=True))})
+    return rows
+
+
+def _own(text: str) -> list[str]:
+    return [OWN[name] for name in re.findall(r'project\.\w+\(\s*"(\w+)"', text) if name in OWN]
+
+
+def _title(content) -> str:
+    return next(line for cell in content.cells for line in cell.source.splitlines() if line.startswith("# "))[2:]
+
+
+def tables() -> dict[str, str]:
+    """Write the tables of the book's page in Markdown: name -> table."""
+    rows = needs()
+    items = ["| item | what it is | where it goes | licence or terms |", "|---|---|---|---|"]
+    for name, item in ITEMS.items():
+        place = f"`{item.place}`" if item.place else "the hub's own cache"
+        items.append(f"| `{name}` | {item.about} | {place} | {item.licence} |")
+    chapters = ["| chapter | needs | takes too, where it is there |", "|---|---|---|"]
+    for row in rows:
+        cells = [", ".join(row[name]) or "–" for name in ("needs", "more")]
+        chapters.append(f"| [{row['title']}](chapters/{row['chapter']}) | {' | '.join(cells)} |")
+    few = sum({*row["needs"]} <= {WORDS["released"]} for row in rows)
+    count = f"Of {len(rows)} chapters, {few} need no more than the released annotations."
+    return {"items": "\n".join(items), "chapters": "\n".join(chapters), "count": count}
 
 
 # ---------------------------------------------------------------------------------------------- what a build leaves out
@@ -506,7 +609,6 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
     import nbformat.v4
 
     content = notebook.read(chapter.notebook)
-    title = next(line for cell in content.cells for line in cell.source.splitlines() if line.startswith("# "))
     parts = [
         f"profile {chapter.profile.name}",
         f"seed {chapter.profile.seed}",
@@ -517,7 +619,10 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
     words += f" This gets it:\n\n```console\n{standing.command}\n```\n\nThen the chapter takes the place of this page: "
     words += f"`reefcore run {chapter.name} --profile {profiles.given(chapter.profile)}`."
     line = Provenance(chapter.profile.notice, parts, path.name)._repr_html_()
-    cells = [nbformat.v4.new_markdown_cell(text, id=f"left-out-{n}") for n, text in enumerate((title, words, line))]
+    cells = [
+        nbformat.v4.new_markdown_cell(text, id=f"left-out-{n}")
+        for n, text in enumerate((f"# {_title(content)}", words, line))
+    ]
     notebook.write(nbformat.v4.new_notebook(cells=cells, metadata=content.metadata), executed)
     declared = notebook.parameters(content, chapter.notebook.name)
     kept = {
@@ -536,7 +641,7 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
 
 
 def told(names: list[str], given: dict) -> list[str]:
-    """Say after a build, a line each, what was left out, and what was run without something; other profiles lack nothing."""
+    """Say after a build, a line each, what was left out, and what was run without something."""
     from reefcore.workflow import build
 
     chapters = [

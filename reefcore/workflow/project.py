@@ -19,7 +19,7 @@ from reefcore import predictions, profiles
 from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet
 from reefcore.profiles import Profile
-from reefcore.workflow import keys, sites, steps
+from reefcore.workflow import keys, launch, sites, steps
 
 if TYPE_CHECKING:
     from reefcore.figures.style import Shown
@@ -161,13 +161,15 @@ class Project:
         """Tell whether there is anything of a table, of the photos, patches or frames; one row or photo is enough.
 
         A chapter asks before a section that would need them, and says in a sentence what it leaves out. What many runs
-        make (predictions, history, ...) is there where every run is.
+        make (predictions, history, ...) is there where every run is, or may be trained here.
         """
         output = {"photos": "photos", "frames": "frames", "patches": "patches.parquet"}.get(name, f"{name}.parquet")
         if name in steps.SEVERAL:
             made = steps.plan(self.profile).get(steps.SEVERAL[name])
-            outputs = [one for one in made.outputs if one.startswith(f"{name}/")] if made else []
-            return bool(outputs) and all((self.folder / one).exists() for one in outputs)
+            if made is None or not any(one.startswith(f"{name}/") for one in made.outputs):
+                return False
+            fresh = (steps.is_fresh(self.profile, self.folder, one) for one in made.needs)
+            return launch.may_train(self.profile) or all(fresh)
         if steps.maker(self.profile, output) is None or (name == "patches" and not self.has("photos")):
             return False
         self._made(output)
@@ -191,12 +193,17 @@ class Project:
 
     def provenance(self) -> Provenance:
         """Say where the page comes from; the last cell of every chapter shows it."""
-        code = code_version()
+        from reefcore.workflow import full
+
+        code, some = code_version(), []
+        if self.profile.kind == "full":
+            some = ["photos {:,} of {:,}".format(*full.Stand(self.profile).photos)]
         return Provenance(
             self.notice,
             [
                 f"profile {self.profile.name}",
                 f"seed {self.seed}",
+                *some,
                 f"reefcore {code['version']}, code {code['label']}",
                 "inputs " + (", ".join(f"{name} {hash_[:8]}" for name, hash_ in sorted(self._used.items())) or "none"),
                 f"run time {time.perf_counter() - self._opened:.1f} s",

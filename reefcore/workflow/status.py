@@ -79,8 +79,8 @@ def index(profile: str | None = None, output: str | Path | None = None) -> dict:
         this profile), ``state``, ``seconds``, ``key``;
         ``notebooks``: dicts with ``name``, ``state`` (up to date, stale, missing, failed, incomplete, left out: the
         profile lacks what it needs, unknown: its data are not on this machine), ``why`` (what changed, or a sentence),
-        ``seconds``, ``started``, ``profile``, ``seed``, ``parameters`` (all), ``changed`` (those that are not the defaults), ``code``, ``python``, ``key``
-        (8 digits of the hash of all inputs), ``needs`` (steps);
+        ``seconds``, ``started``, ``profile``, ``seed``, ``parameters`` (all), ``changed`` (those that are not the
+        defaults), ``code``, ``python``, ``key`` (8 digits of the hash of all inputs), ``needs`` (steps);
         ``steps``: dicts with ``name``, ``state``, ``why``; ``environment``: ``python``, ``platform``, ``packages``
         (name -> versions); ``counts``.
 
