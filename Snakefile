@@ -50,7 +50,7 @@ rule all:
 
 for job in plan:
     asked = {name: value for name, value in job["resources"].items() if name != "threads"}
-    grows = {name: asked.pop(name) for name in ("mem_mb", "runtime")}
+    memory = asked.pop("mem_mb")
 
     rule:
         name:
@@ -63,8 +63,7 @@ for job in plan:
         priority: job["priority"]
         resources:
             attempt=lambda wildcards, attempt: attempt,
-            mem_mb=lambda wildcards, attempt, least=grows["mem_mb"]: least * attempt,
-            runtime=lambda wildcards, attempt, least=grows["runtime"]: least * attempt,
+            mem_mb=lambda wildcards, attempt, least=memory: least * attempt,
             **asked,
         params:
             # A function's result is taken as it is; in plain text, braces of a parameter would be wildcards.

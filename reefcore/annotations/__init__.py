@@ -62,7 +62,7 @@ FORMATS: list[Format] = [
     for module in (reefnet, reefcloud, squidle, biigle, taglab, mermaid, domains, coralnet, cpce, masks, refused)
     for form in module.FORMATS
 ]
-TABLES = (".csv", ".txt", ".tsv", ".xlsx", ".zip", ".json")  # files of a folder that are looked at
+TABLES = (".csv", ".txt", ".tsv", ".xlsx", ".zip", ".json", ".parquet")  # files of a folder that are looked at
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
 COUNTS = "read it with reefcore.annotations.read_covers, or make a site of it (reefcore site new)"
 

@@ -595,7 +595,7 @@ def run(
         Of this machine; on a cluster each job has the cores it asks for.
     executor : str
         Of Snakemake, such as ``slurm``: each job runs where that puts it. One that fails without saying why (killed,
-        out of memory or time, its node lost) is tried once more, with twice the memory and time.
+        out of memory or time, its node lost) is tried once more, with twice the memory.
     at_once : int
         With an executor: how many jobs may be submitted at a time.
     settings : path, optional

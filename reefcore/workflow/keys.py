@@ -306,7 +306,7 @@ def take(path: Path, patience: float = 2.0) -> int | None:
 
 def _open_lock(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # the umask says who else may build here
 
 
 def _flock(handle: int, wait: bool) -> bool:

@@ -15,17 +15,17 @@ from reefcore.workflow import keys, steps
 
 ASKED = ("threads", "mem_mb", "runtime", "gpu")  # cores, megabytes, minutes, GPUs; Snakemake's own names
 #: Kind of job -> what it is, and what it asks for: as the sample and one's own reef, and as the full profile.
-#: They are limits, not measurements: a job that needs more is killed, and tried once more with twice of both.
+#: They are limits, not measurements: a job that needs more is killed; its second try on a cluster has twice the memory.
 KINDS = {
     "data": ("the tables of a survey, or the sample itself", (2, 4_000, 60, 0), (8, 32_000, 240, 0)),
-    "tables": ("curation, splits, metrics and other work on tables", (1, 3_000, 30, 0), (2, 32_000, 240, 0)),
+    "tables": ("curation, splits, metrics and other work on tables", (1, 3_000, 30, 0), (1, 32_000, 240, 0)),
     "photos": ("what reads every photo: covariates, patches, frames", (2, 4_000, 60, 0), (16, 64_000, 2_880, 0)),
     "training": ("one training of a recipe on a training set", (1, 4_000, 120, 0), (8, 64_000, 2_880, 1)),
     "experiments": ("open sets, few-shot learning, encoders", (1, 4_000, 120, 0), (8, 64_000, 2_880, 1)),
     "encoding": ("asking models that were not trained on the classes", (1, 4_000, 120, 0), (8, 32_000, 1_440, 1)),
     "together": ("all trainings of a sample, where they share one machine", (2, 8_000, 720, 0), (2, 8_000, 720, 0)),
     "gathering": ("looking whether parts are there", (1, 2_000, 15, 0), (1, 4_000, 120, 0)),
-    "chapter": ("running a notebook", (1, 4_000, 120, 0), (2, 32_000, 480, 0)),
+    "chapter": ("running a notebook", (1, 4_000, 120, 0), (1, 32_000, 480, 0)),
 }
 _OF = dict.fromkeys(("data", "survey"), "data")
 _OF |= dict.fromkeys(("covariates", "patches", "frame_patches", "whole_frames"), "photos")
