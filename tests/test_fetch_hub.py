@@ -323,6 +323,8 @@ def test_offline_the_hub_s_cache_serves_and_is_not_doubled(host, tmp_path, monke
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
     with pytest.raises(ReefcoreError, match="HF_HUB_OFFLINE is set, and the hub's cache has nothing of this"):
         fetched(tmp_path / "other")
+    lacking = pd.DataFrame({"there": [True, False], "size": [0, 0]})
+    assert models.took(lacking, str).startswith("HF_HUB_OFFLINE is set")
 
 
 # ------------------------------------------------------------------------------------------------------ photos of a zip

@@ -377,7 +377,7 @@ def of(chapter, stands: dict[Profile, Stand] | None = None) -> Standing:
     runs = NO if not all(lacks.values()) else SOME if lacks or part else YES
     first = [name for name, soft in lacks.items() if runs == SOME or not soft]
     words = ", ".join(WORDS[name] for name in first)
-    why = [f"{'it needs' if runs == NO else 'without'} {words}" if first else "", part]
+    why = [f"it needs {words}"] if runs == NO else [f"without {words}" if first else "", part]
     fetched = [what for name in first for what in OUTSIDE.get(name, ())] + ["images"] * (runs == SOME and bool(part))
     todo = [f"fetch {' '.join(dict.fromkeys(fetched))}"] if fetched else []
     todo += [RUNS[name][1] for name in first if name in RUNS]
