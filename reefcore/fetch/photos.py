@@ -40,6 +40,7 @@ ATTEMPTS = 3  # of a photo that comes damaged; twice the same bytes are believed
 #: after which the crawl ends.
 TROUBLES, SOURCES = {"denied": 5, "unreachable": 3, "unexpected": 5, "quarantined": 20}, 3
 STRANGE = 10  # names of which not one is found: then names are written otherwise, and the source counts as given up
+PAGE = "it is a page of text, not a photo"
 LEAST = 10  # points that a class should keep in a part of a split
 
 
@@ -256,7 +257,7 @@ def verify(data: bytes, row: int = 0, column: int = 0, size: tuple[int, int] | N
     if not data:
         raise ReefcoreError("it has no bytes")
     if data[:512].lstrip(b"\xef\xbb\xbf \r\n\t").lower().startswith((b"<!doctype", b"<html", b"<?xml")):
-        raise ReefcoreError("it is a page of text, not a photo")
+        raise ReefcoreError(PAGE)
     try:
         _, truncated = decode(data)
         width, height = image_size(data)
@@ -515,7 +516,8 @@ def crawl(folder: str | Path, photos: pd.DataFrame, sources: pd.DataFrame, clien
     client : Client
         It cannot be used again where the crawl ends early.
     manifest : Manifest
-        Of ``photos.sqlite`` in the folder. What is ``missing`` or ``quarantined`` is left alone: see `Manifest.forget`.
+        Of ``photos.sqlite`` in the folder. What is ``missing`` or ``quarantined`` is left alone, but for pages that came
+        in the place of photos: see `Manifest.forget`.
 
     Returns
     -------
@@ -538,7 +540,8 @@ def crawl(folder: str | Path, photos: pd.DataFrame, sources: pd.DataFrame, clien
             photos = photos[~again]
         with tqdm(total=len(photos), desc="Looking at what is there", unit="photo", disable=quiet) as bar:
             work.take(rows(), threads, bar)
-        due = rows().query("state in ('wanted', 'failed')")
+        due = rows()  # a page is of the site's trouble that day, not of the photo
+        due = due[due["state"].isin(["wanted", "failed"]) | due["state"].eq("quarantined") & due["reason"].eq(PAGE)]
         numbers = sources.set_index("source")["number"].dropna()
         if due["source"].isin(numbers.index).any():
             client.obey()

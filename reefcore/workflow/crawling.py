@@ -149,6 +149,8 @@ def _say_found(states, found: dict, folder: Path, ended: str, say: Callable[[str
     reasons = states.loc[states["state"].ne("there") & states["reason"].ne(""), "reason"].value_counts()
     for reason, count in reasons[:5].items():
         say(f"  {count:,}: {reason}")
+    if counts.get("quarantined", 0) + counts.get("missing", 0):
+        say("  What is missing or quarantined stays so; --retry-quarantined tries it again.")
     for row in found["splits"].itertuples():
         lost = f"; without a point left: {_short(row.vanished)}" if row.vanished else ""
         lost += f"; fewer than {photos.LEAST} left: {_short(row.below)}" if row.below else ""
