@@ -516,8 +516,8 @@ def crawl(folder: str | Path, photos: pd.DataFrame, sources: pd.DataFrame, clien
     client : Client
         It cannot be used again where the crawl ends early.
     manifest : Manifest
-        Of ``photos.sqlite`` in the folder. What is ``missing`` or ``quarantined`` is left alone, but for pages that came
-        in the place of photos: see `Manifest.forget`.
+        Of ``photos.sqlite`` in the folder. What is ``missing`` or ``quarantined`` is left alone, but for pages
+        that came in the place of photos: see `Manifest.forget`.
 
     Returns
     -------
