@@ -146,7 +146,9 @@ def test_makefile_installs_the_lock_and_says_which_pythons():
     makefile = (TOP / "Makefile").read_text()
     low, high = re.search(r">=3\.(\d+),<3\.(\d+)", (TOP / "pyproject.toml").read_text()).groups()
     assert f"(3, {low}) <= sys.version_info[:2] < (3, {high})" in makefile
-    extras = " ".join(f"--extra {name}" for name in ("train", "fetch", "cluster", "language", "realtime", "book", "dev"))
+    extras = " ".join(
+        f"--extra {name}" for name in ("train", "fetch", "cluster", "language", "realtime", "book", "dev")
+    )
     command = f"uv pip compile --universal --python-version 3.11 {extras} --no-annotate"
     assert command in makefile and command in (TOP / "requirements.lock").read_text()
 
