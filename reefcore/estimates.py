@@ -434,7 +434,7 @@ def basis(parts: Parts, on: Machine, photo: dict, patch: dict | None = None) -> 
         ("points of a pretraining", f"{parts.free():,}", "computed: all that no scheme tests"),
         ("operations per patch of a model that is only asked", f"{LARGEST_ASKED:.2g}", "assumed: of the largest"),
         ("reading a patch, on one core", change, "measured by this project, reefcore.estimates"),
-        ("a patch of 512 pixels on disk", f"{patch['bytes_per_patch'] / 1e3:,.0f} kB", how),
+        ("a patch on disk", f"{patch['bytes_per_patch'] / 1e3:,.0f} kB", how),
         ("cutting a photo, on one core", f"{patch['seconds_per_photo'] * 1e3:,.0f} ms", how),
         ("measuring a photo, on one core", f"{COVARIATES * 1e3:g} ms", "stated: reefcore.covariates, 12 megapixels"),
         ("released annotations", f"{ANNOTATIONS / 1e9:g} GB", "stated: the listing of the release"),

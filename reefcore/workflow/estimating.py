@@ -12,6 +12,8 @@ from reefcore.errors import ReefcoreError
 from reefcore.files import read_parquet
 from reefcore.profiles import Profile
 
+RANGE = 0.2, 0.4  # of the peak: what trainings commonly reach
+
 
 def runs(profile: Profile) -> pd.DataFrame:
     """List what a profile does on GPUs: ``job``, ``kind``, ``recipe``, ``train_set``, ``starts_from``."""
@@ -148,6 +150,11 @@ def text(found: dict) -> str:
         f"{items['new_gpu_hours'].sum():,.0f} GPU hours, {items['new_hours'].sum() / 24:,.1f} days on this machine"
     )
     lines += ["", f"In all {together}: new is what the items above have not taken; these add up, each run once."]
+    free = jobs.loc[jobs["how"].str.startswith("computed"), "gpu_hours"].sum()  # of a measured speed
+    least, most = (jobs["gpu_hours"].sum() + free * (on.utilisation / u - 1) for u in RANGE[::-1])
+    lines.append(
+        f"If they reach {RANGE[0]:.0%} to {RANGE[1]:.0%} of their peak: {most:,.0f} to {least:,.0f} GPU hours."
+    )
     limits = jobs["limit"].value_counts()
     lines.append(
         f"Of {len(jobs)} runs the GPUs set the pace of {limits.get('GPUs', 0)}, reading patches with the cores that of "
