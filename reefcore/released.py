@@ -307,11 +307,10 @@ def _images(images: pd.DataFrame, sheets: list[Table]) -> tuple[pd.DataFrame, li
     for table in sheets:
         if not table.has("source", "image") or not (roles := [role for role in OF_IMAGE if table.has(role)]):
             continue
-        listed = pd.MultiIndex.from_arrays([table.get("source"), table.get("image")])
+        keys = [table.get("source"), table.get("image")]
+        listed = pd.MultiIndex.from_arrays(keys)
         for role in roles:
-            values = table.get(role).groupby(listed).first()
-            values.index = pd.MultiIndex.from_tuples(values.index)
-            values = values.reindex(names).set_axis(images.index).astype(OF_IMAGE[role])
+            values = table.get(role).groupby(keys).first().reindex(names).set_axis(images.index).astype(OF_IMAGE[role])
             images[role] = images[role].fillna(values) if role in images else values
         lost = int((~listed.isin(names)).sum())
         if lost:
@@ -331,6 +330,8 @@ def _mapping(sheets: list[Table], counts: pd.DataFrame) -> pd.DataFrame:
             continue
         one = pd.DataFrame({name: table.get(name) for name in ("label_raw", "label")}).dropna(subset="label_raw")
         one = one.drop_duplicates().assign(file=table.file)
+        if one.empty:
+            continue
         one = one.join(most.loc[~most.index.duplicated(), ["annotated", "annotations"]], on=one["label_raw"].map(fold))
         taxa = taxonomy.match_labels(one["label_raw"]).set_index("label")["taxon"]
         one["taxon"] = one["label_raw"].map(taxa)
