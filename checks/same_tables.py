@@ -16,7 +16,7 @@ import pandas as pd
 
 from reefcore.files import sha256
 
-MEASURED = re.compile(r"second|minute|hour|speed|frames/s|per s\b|ms\b|run time|memory|^time$|decided_at", re.I)  # columns
+MEASURED = re.compile(r"second|minute|hour|speed|frames/s|per s\b|ms\b|run time|memory|^time$|_at$", re.I)  # columns
 LINES = re.compile(r"run time [\d.]+ s|\"(seconds|start|glance|sha256)\": .*")  # when and where a page was made
 CHAPTERS = {"64_real_time"}  # what they show is how fast this machine is
 BESIDE = {".keys", "locks", "done", "failed", "progress", "plan.json"}  # how it was made, not what
