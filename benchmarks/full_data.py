@@ -19,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks import release
-from reefcore import comparison, profiles, splits
+from reefcore import comparison, profiles, published, splits
 from reefcore.files import read_parquet
 
 STEPS = ("data", "curate", "candidates", "covariates", "splits")
@@ -94,10 +94,15 @@ def table_2(folder: Path) -> tuple[pd.DataFrame, dict[str, bool]]:
     summary = splits.summary(table, annotations, read_parquet(folder / "reviews.parquet"))
     here = summary.set_index(["scheme", "part"])
     leaks, classes = splits.leaks(table, annotations).set_index("scheme"), here["classes"]
-    total = here["annotations"].groupby("scheme").sum()
+    total, scale = here["annotations"].groupby("scheme").sum(), len(annotations) / release.ROWS
+    printed = published.texts("review")
+    kept = {"S1": printed["step1/annotations"], "S2": printed["step2/annotations"]}
     wanted = {(s, p) for s in ("S1", "S2", "S3", "S4") for p in ("train", "val", "test")}
     checks = {
         "S1 to S4 have train, val and test, W and U a test": set(here.index) == wanted | {("W", "test"), ("U", "test")},
+        "S1 and S2 hold what the paper's two review filters leave, within 2 %": all(
+            abs(total[name] / scale / value - 1) < 0.02 for name, value in kept.items()
+        ),
         "39 classes in Train-S1, S2 and S3": classes[[("S1", "train"), ("S2", "train"), ("S3", "train")]].eq(39).all(),
         "70 sources in S1, 7 in Test-S3 and 17 in Val-S3, 46 in Train-S3": here["sources"][
             [("S1", "train"), ("S3", "test"), ("S3", "val"), ("S3", "train")]

@@ -301,7 +301,7 @@ def _twice(table: Table, role: str, listed, what: str) -> list[tuple]:
     """Say how many of what a sheet lists it says different things of; the first counts."""
     several = int((table.get(role).groupby(listed).nunique() > 1).sum())
     text = f"{what} listed with different values: {several:,}; the first is taken"
-    return [(table.file, table.sheet, table.roles[role], role, len(listed), text)] if several else []
+    return [(table.file, table.sheet, table.roles[role], role, len(table.frame), text)] if several else []
 
 
 def _few(names: pd.Series) -> str:
@@ -315,12 +315,11 @@ def _images(images: pd.DataFrame, sheets: list[Table]) -> tuple[pd.DataFrame, li
     for table in sheets:
         if not table.has("source", "image") or not (roles := [role for role in OF_IMAGE if table.has(role)]):
             continue
-        listed = pd.MultiIndex.from_arrays([table.get("source"), table.get("image")])
+        keys = [table.get("source"), table.get("image")]
+        listed = pd.MultiIndex.from_arrays(keys)
         for role in roles:
-            said += _twice(table, role, listed, "images")
-            values = table.get(role).groupby(listed).first()
-            values.index = pd.MultiIndex.from_tuples(values.index)
-            values = values.reindex(names).set_axis(images.index).astype(OF_IMAGE[role])
+            said += _twice(table, role, keys, "images")
+            values = table.get(role).groupby(keys).first().reindex(names).set_axis(images.index).astype(OF_IMAGE[role])
             images[role] = images[role].fillna(values) if role in images else values
         lost = int((~listed.isin(names)).sum())
         if lost:
@@ -340,6 +339,8 @@ def _mapping(sheets: list[Table], counts: pd.DataFrame) -> pd.DataFrame:
             continue
         one = pd.DataFrame({name: table.get(name) for name in ("label_raw", "label")}).dropna(subset="label_raw")
         one = one.drop_duplicates().assign(file=table.file)
+        if one.empty:
+            continue
         one = one.join(most.loc[~most.index.duplicated(), ["annotated", "annotations"]], on=one["label_raw"].map(fold))
         taxa = taxonomy.match_labels(one["label_raw"]).set_index("label")["taxon"]
         one["taxon"] = one["label_raw"].map(taxa)

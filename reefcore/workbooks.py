@@ -119,9 +119,7 @@ class Table:
         if self.problem:
             return [(self.file, self.sheet, "", "", 0, self.problem)]
         of = {title: role for role, title in self.roles.items()}
-        text = (
-            f"{self.above:,} rows above the header are as wide as the table, and were not read: {self.frame.columns[0]}"
-        )
+        text = f"rows above the header as wide as the table, not read: {self.above:,}; {self.frame.columns[0]}"
         rows = [(self.file, self.sheet, "", "", 0, text + " ... was taken for the header")] if self.above else []
         for title, values in self.frame.items():
             filled, role = int((values.str.strip() != "").sum()), of.get(title, "")

@@ -50,8 +50,6 @@ class TestLayouts:
     @pytest.mark.parametrize("name", list(made.MAKERS))
     def test_each_is_recognised_and_says_what_its_photos_show(self, layouts, name):
         path = layouts[0] / name
-        if name in ("benthicnet", "mermaid-open"):
-            (path,) = [file for file in path.iterdir() if file.suffix in (".csv", ".parquet")]
         frame = annotations.read(path, sample=30, source=name)
         accounted(frame)
         assert frame.attrs["format"] == name and frame["annotation_id"].is_unique and len(frame) > 100
@@ -126,9 +124,10 @@ class TestMasks:
         for said in ([{"id": 7, "name": "Platygyra"}], {"Platygyra": 7}, {"7": "Platygyra"}):
             (tmp_path / "classes.json").write_text(json.dumps(said))
             assert set(annotations.read(tmp_path)["label_raw"]) == {"Platygyra"}
-        (tmp_path / "classes.json").write_text("{")
-        with pytest.raises(ReefcoreError, match="this list of classes cannot be read"):
-            annotations.read(tmp_path)
+        for said in ("{", '{"Platygyra": 70000}', "[7]"):
+            (tmp_path / "classes.json").write_text(said)
+            with pytest.raises(ReefcoreError, match="this list of classes cannot be read"):
+                annotations.read(tmp_path)
 
     def test_run_lengths_plain_and_compressed_and_outlines_are_the_same_region(self, tmp_path, blank):
         region = np.zeros((ROOM, ROOM), bool)
@@ -173,6 +172,9 @@ class TestMasks:
         mask = tmp_path / "vos/masks/v/a.PNG"
         png(mask, np.dstack([blank[..., 0], blank[..., 0] + 255]))  # gray, and how opaque it is
         assert set(annotations.read(tmp_path / "vos")["label_raw"]) == {"not coral"}
+        png(tmp_path / "scapes/leftImg8bit/a_leftImg8bit.png", blank)
+        png(tmp_path / "scapes/gtFine/a_gtFine.png", blank[..., 0] == 0)  # of one bit: 1 is a class there
+        assert set(annotations.read(tmp_path / "scapes")["label_raw"]) == {"seagrass"}
         Image.new("1", (20_000, 10_000)).save(mask)
         assert len(accounted(annotations.read(tmp_path / "vos"))) == 1
 

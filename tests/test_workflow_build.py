@@ -196,7 +196,7 @@ def test_a_failing_chapter_says_why_and_the_others_are_still_made(built):
 def test_a_survey_that_is_not_there_is_said_in_one_sentence(survey):
     (survey.folder / "survey" / "reviews.parquet").unlink()
     result = survey.reefcore("run", "splits")
-    assert "the profile survey needs reviews.parquet in its data folder; nothing is fetched yet" in result.stderr
+    assert "survey has neither the released files nor reviews.parquet in its data folder; get them" in result.stderr
     assert result.returncode == 1
 
 

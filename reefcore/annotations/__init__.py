@@ -62,7 +62,7 @@ FORMATS: list[Format] = [
     for module in (reefnet, reefcloud, squidle, biigle, taglab, mermaid, domains, coralnet, cpce, masks, refused)
     for form in module.FORMATS
 ]
-TABLES = (".csv", ".txt", ".tsv", ".xlsx", ".zip", ".json")  # files of a folder that are looked at
+TABLES = (".csv", ".txt", ".tsv", ".xlsx", ".zip", ".json", ".parquet")  # files of a folder that are looked at
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
 COUNTS = "read it with reefcore.annotations.read_covers, or make a site of it (reefcore site new)"
 
@@ -269,8 +269,7 @@ def _read(path: str | Path, options: Options, format: str | None, covers: bool) 
             raise ReefcoreError(f"{format!r} is not a format that reefcore reads", do=f"use {', '.join(readable)}")
         form, heads = readable[format], [head]
         if head.kind == "folder" and "folder" not in form.kinds:
-            endings = (*TABLES, ".parquet") if "parquet" in form.kinds else TABLES
-            heads = [look(head.path / name) for name in head.names if Path(name).suffix.lower() in endings]
+            heads = [look(head.path / name) for name in head.names if Path(name).suffix.lower() in TABLES]
             if not heads:
                 raise ReefcoreError("this folder holds no table of annotations", path, f"put {form.title} there")
         for one in heads:

@@ -51,6 +51,7 @@ PAIRS = {
 BINARY = ("coralscop", "coralvos")
 CORAL, NOT_CORAL = "coral", "not coral"
 KIND_NOT_SAID = "Coral, hard or soft"  # broad_category of a binary mask's coral: no hard coral is claimed
+MOST = 65535  # the largest number of a class
 NAMES = ("classes.json", "id2label.json")
 NOT_LABELLED = ("", "none", "null", "unlabeled", "unlabelled", "unidentified", "void", "ignore")  # as a list may say it
 #: What a damaged file, or one that holds something else, makes fail.
@@ -90,7 +91,10 @@ def _named(dataset: str, head: Head) -> dict[int, str]:
         said = json.loads((head.path / own).read_text(encoding="utf-8-sig"))
         pairs = [(one["id"], one["name"]) for one in said] if isinstance(said, list) else said.items()
         pairs = [(a, b) if str(a).lstrip("-").isdigit() else (b, a) for a, b in pairs]
-        return {int(value): str(name).strip() for value, name in pairs if str(name).strip().lower() not in NOT_LABELLED}
+        named = {int(value): str(name).strip() for value, name in pairs}
+        if not all(0 <= value <= MOST for value in named):
+            raise ValueError(f"an id is not between 0 and {MOST}")
+        return {value: name for value, name in named.items() if name.lower() not in NOT_LABELLED}
     except WRONG as error:
         do = "give a list of {id, name}, or an object that names the ids"
         raise ReefcoreError(f"this list of classes cannot be read ({error})", head.path / own, do) from None
@@ -178,7 +182,7 @@ def _outlined(path: Path) -> np.ndarray:
                 raise ValueError("an outline with a corner that is no number")
             if len(corners) >= 6:
                 ImageDraw.Draw(mask).polygon(corners, fill=1)
-    return (inside | (np.asarray(mask) > 0)).astype("int64")
+    return (inside | (np.asarray(mask) > 0)).astype("uint8")
 
 
 def values(path: Path, binary: bool) -> np.ndarray:
@@ -200,7 +204,9 @@ def values(path: Path, binary: bool) -> np.ndarray:
         found = found.any(axis=2)
     if found.ndim != 2:
         raise ValueError("a mask of colours")
-    return (found > 0).astype("int64") if binary else found.astype("int64")
+    if found.min(initial=0) < 0 or (found.max(initial=0) > MOST and not binary):
+        raise ValueError("a mask of other numbers than classes")
+    return (found > 0).astype("uint8") if binary else found.astype("uint8") if found.dtype == bool else found
 
 
 def draw(mask: np.ndarray, known: list[int], n: int, by_class: bool, image: str, seed: int) -> np.ndarray:
@@ -225,11 +231,12 @@ def draw(mask: np.ndarray, known: list[int], n: int, by_class: bool, image: str,
         Positions in the flat mask, rising.
     """
     random = np.random.default_rng([seed, zlib.crc32(image.encode())])
-    flat = mask.ravel()
-    there = np.intersect1d(np.unique(flat), known)
-    groups = [np.flatnonzero(flat == value) for value in there] if by_class else [np.flatnonzero(np.isin(flat, there))]
-    share_of = -(-n // len(groups)) if groups else 0
-    some = [g[random.choice(len(g), min(share_of, len(g)), replace=False, shuffle=False)] for g in groups if len(g)]
+    flat, used = mask.ravel(), np.zeros(MOST + 1, bool)
+    used[known] = True
+    there = np.flatnonzero(np.bincount(flat, minlength=MOST + 1)[: MOST + 1] * used)
+    groups = [np.flatnonzero(flat == value) for value in there] if by_class else [np.flatnonzero(used[flat])]
+    each = -(-n // max(len(groups), 1))
+    some = [g[random.choice(len(g), min(each, len(g)), replace=False, shuffle=False)] for g in groups if len(g)]
     drawn = np.concatenate(some) if some else np.zeros(0, "int64")
     return np.sort(drawn if len(drawn) <= n else random.choice(drawn, n, replace=False))
 
@@ -258,7 +265,7 @@ def _reader(dataset: str):
                 left["a mask or photo that cannot be read, or that do not fit"] += 1
                 problems.append((None, "", f"{mask}: {getattr(error, 'what', error)}; left out"))
                 continue
-            unknown.update(set(np.unique(pixels).tolist()) - set(names) - {0})
+            unknown.update(set(np.flatnonzero(np.bincount(pixels.ravel())).tolist()) - set(names) - {0})
             at = draw(pixels, list(names), options.sample, options.points == "classes", photo, options.seed)
             if not len(at):
                 left["a photo with nothing labelled"] += 1

@@ -7,12 +7,14 @@ outside and to what takes a GPU. A read that stands under ``if project.has("phot
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import json
 import os
 import re
 import shlex
 import shutil
+import sqlite3
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -298,13 +300,15 @@ def _weights(stand: Stand) -> list[dict]:
 
 def _tried(stand: Stand) -> dict[str, int]:
     """Count, by the manifest of `fetch images`, the photos that were tried and are not there."""
-    from reefcore.fetch.manifest import Manifest
-
-    path = stand.path("photos.sqlite")
-    if not path:
+    if not (path := stand.path("photos.sqlite")):
         return {}
-    with Manifest(path) as manifest:
-        counted = manifest.table()["state"].value_counts()
+    with contextlib.closing(sqlite3.connect(path, timeout=30)) as base:
+        try:
+            counted = dict(base.execute("SELECT state, count(*) FROM photos GROUP BY state"))
+        except sqlite3.Error as error:
+            raise ReefcoreError(
+                f"the manifest of photos cannot be read ({error})", path, "see that it is whole"
+            ) from None
     words = {"missing": "not at their host", "quarantined": "in quarantine", "failed": "to be tried again"}
     return {words[state]: int(counted[state]) for state in words if state in counted}
 
@@ -602,7 +606,14 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
     from reefcore.workflow import build, keys, notebook
     from reefcore.workflow.project import Provenance, code_version
 
-    path, told = build.record_path(output, chapter.name), {"why": standing.why, "command": standing.command}
+    path, profiles_ = build.record_path(output, chapter.name), (chapter.profile, *(one for one, _ in chapter.beside))
+    lacking = next((one for one in profiles_ if one.kind == "full"), chapter.profile)
+    near = f"{lacking.path.parent}/"  # a page names no folder of a machine
+
+    def shown(command: str) -> str:
+        return command.replace(near, "") if lacking.path.is_absolute() else command
+
+    told = {"why": standing.why, "command": shown(standing.command)}
     record, executed = keys.read_record(path) or {}, output / f"{chapter.name}.ipynb"
     if executed.exists() and record.get("profile") == chapter.profile.name and record.get("left_out", told) == told:
         return
@@ -615,9 +626,9 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
         f"code {code_version()['label']}",
         "not run",
     ]
-    words = f"This chapter is left out of the profile {chapter.profile.name}: {standing.why}."
-    words += f" This gets it:\n\n```console\n{standing.command}\n```\n\nThen the chapter takes the place of this page: "
-    words += f"`reefcore run {chapter.name} --profile {profiles.given(chapter.profile)}`."
+    words = f"This chapter is left out of the profile {lacking.name}: {standing.why}."
+    words += f" This gets it:\n\n```console\n{told['command']}\n```\n\nThen the chapter takes the place of this page: "
+    words += f"`{shown(Stand(lacking).command(f'run {chapter.name}'))}`."
     line = Provenance(chapter.profile.notice, parts, path.name)._repr_html_()
     cells = [
         nbformat.v4.new_markdown_cell(text, id=f"left-out-{n}")

@@ -22,7 +22,7 @@ from reefcore.errors import ReefcoreError, problems_text
 from reefcore.files import atomic, read_parquet, write_json, write_parquet
 from reefcore.parallel import pool
 from reefcore.profiles import TRAIN_SETS, Profile
-from reefcore.tables import HARD_CORALS, IDENTITY, among
+from reefcore.tables import COLUMNS, HARD_CORALS, IDENTITY, among
 from reefcore.workflow import keys
 
 logger = logging.getLogger(__name__)
@@ -172,7 +172,7 @@ def read_annotations(
         kept = pc.utf8_lower(pc.field("broad_category")).isin(list(HARD_CORALS))
     if source:
         kept = pc.field("source") == source if kept is None else kept & (pc.field("source") == source)
-    texts = [name for name in columns or pq.read_schema(path).names if name != "annotation_id"]
+    texts = [name for name in COLUMNS["annotations"] if name != "annotation_id"]  # what a file has more can be unique
     table = pq.read_table(path, columns=columns, filters=kept, read_dictionary=texts if categories else None)
     return table.to_pandas()
 
