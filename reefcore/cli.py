@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import itertools
 import json
 import logging
@@ -18,6 +19,8 @@ from pathlib import Path
 
 from reefcore import __version__
 from reefcore.errors import ReefcoreError
+
+AGAIN = "make room, then type the same command again"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,8 +37,11 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     except (ReefcoreError, OSError) as error:
-        if options.debug or (isinstance(error, OSError) and error.filename is None):
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if options.debug or (isinstance(error, OSError) and error.filename is None and not full):
             raise
+        if full and error.filename is None:  # a write knows no name
+            error = ReefcoreError(f"there is no room on the disk ({os.strerror(error.errno)})", do=AGAIN)
         if isinstance(error, OSError):  # a folder that is read-only or full, a file in the place of a folder, ...
             do = "see that it may be written there, that there is room, and that no other program holds it open"
             place = error.filename if error.filename2 is None else error.filename2

@@ -244,7 +244,11 @@ def download_meow(folder: str | Path | None = None, url: str | Iterable[str] = M
         try:
             parts = _meow_parts(str(address), timeout)
         except (OSError, ValueError, zipfile.BadZipFile) as error:
-            failures.append(f"{address}: {str(error) or type(error).__name__}")
+            cause = error  # an HTTP library wraps the one reason in several sentences and the address again
+            while getattr(cause, "reason", None) or (cause.args and isinstance(cause.args[0], Exception)):
+                cause = getattr(cause, "reason", None) or cause.args[0]
+            why = str(cause).rpartition(">: ")[2].rpartition("): ")[2] or type(cause).__name__
+            failures.append(f"{address}: {why}")
             continue
         try:
             for suffix in MEOW_PARTS:  # the last one says that the others are there
@@ -257,7 +261,7 @@ def download_meow(folder: str | Path | None = None, url: str | Iterable[str] = M
         return shapefile
     raise ReefcoreError(
         f"the ecoregions could not be fetched ({'; '.join(failures) or 'no address was given'})",
-        do="check the network, or download the MEOW zip file by hand, unpack it and give its path",
+        do="check the network, or download the MEOW zip file by hand and give its path (--from PATH)",
     )
 
 

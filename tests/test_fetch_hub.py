@@ -1,5 +1,6 @@
 """Released files come whole from a hub that fails in every way, go on where they stopped, and are never half there."""
 
+import errno
 import hashlib
 import io
 import json
@@ -322,6 +323,8 @@ def test_offline_the_hub_s_cache_serves_and_is_not_doubled(host, tmp_path, monke
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
     with pytest.raises(ReefcoreError, match="HF_HUB_OFFLINE is set, and the hub's cache has nothing of this"):
         fetched(tmp_path / "other")
+    lacking = pd.DataFrame({"there": [True, False], "size": [0, 0]})
+    assert models.took(lacking, str).startswith("HF_HUB_OFFLINE is set")
 
 
 # ------------------------------------------------------------------------------------------------------ photos of a zip
@@ -559,6 +562,28 @@ def test_the_command_says_what_there_is_and_what_it_takes(host, tmp_path, capsys
     assert "3 of 3 files, 2 photos" in capsys.readouterr().out
 
 
+def test_a_disk_that_is_full_at_a_write_without_a_name_is_said_in_one_sentence(host, tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(hub, "write_json", full)
+    assert cli.main(["fetch", "labelmapping"]) == 2
+    said = "there is no room on the disk (No space left on device); make room, then type the same command again."
+    assert capsys.readouterr().err == f"reefcore: {said}\n"
+
+
+def test_a_host_that_is_no_hub_is_not_called_a_hub_without_the_file(host):
+    host.fault("api", "status", code=404, times=None)
+    with pytest.raises(ReefcoreError, match=r"no such listing where the hub should be \(404\); see what HF_ENDPOINT"):
+        hub.Hub(host.url).listing(REEFNET)
+
+
+def test_an_address_of_the_polygons_that_leads_nowhere_is_said_once(tmp_path):
+    with pytest.raises(ReefcoreError) as said:
+        geography.download_meow(tmp_path, "https://no-such-host.invalid/meow.zip", 1)
+    assert str(said.value).count("/meow.zip") == 1 and "Max retries" not in str(said.value)
+
+
 def test_the_command_refuses_in_one_sentence_and_goes_on_with_the_rest(host, tmp_path, capsys, monkeypatch):
     assert cli.main(["fetch", "anotations"]) == 2
     assert "there is nothing called 'anotations' to fetch; did you mean annotations." in capsys.readouterr().err
@@ -567,7 +592,11 @@ def test_the_command_refuses_in_one_sentence_and_goes_on_with_the_rest(host, tmp
     monkeypatch.setattr(geography, "MEOW_URLS", (f"{host.url}/no.zip",))
     assert cli.main(["fetch", "labelmapping", "meow", "substrate"]) == 2
     said = capsys.readouterr()
-    assert "no.zip: 404" in said.err and "the hub does not have this, or not for everyone" in said.err
+    assert (
+        "no.zip: 404" in said.err
+        and "(--from PATH)" in said.err
+        and "the hub does not have this, or not for everyone" in said.err
+    )
     assert said.err.count("\n") == 2 and (tmp_path / "data" / "released" / "ReefNet_labelmapping.xlsx").exists()
     monkeypatch.delenv("REEFNET_DATA")
     assert cli.main(["fetch"]) == 0 and "REEFNET_DATA, which is not set" in capsys.readouterr().out

@@ -24,6 +24,7 @@ from reefcore import cli
 from reefcore.errors import ReefcoreError
 from reefcore.fetch import coralnet, photos
 from reefcore.fetch.manifest import Manifest
+from reefcore.workflow import crawling
 
 SOURCES = {7: [(10, "a.jpg"), (11, "b.JPG"), (12, "c d.jpg"), (13, "e.jpg"), (14, "f.jpg")], 8: [(20, "a.jpg")]}
 KNOWN = pd.DataFrame({"source": ["Reef / A", "B"], "number": [7, 8], "photos": [5, 1]}).astype({"number": "Int64"})
@@ -579,3 +580,8 @@ def test_the_command_refuses_what_is_impolite_or_unknown_in_one_sentence(command
     for wrong in (["--at-once", "3"], ["--delay", "-1"], ["--sources", "Reef X"], ["--genus", "x"], ["--at-once", "0"]):
         assert fetch(*wrong, "--dry-run") == 2
         assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    for wrong in ("0", "ten"):
+        with pytest.raises(SystemExit):
+            fetch("--limit", wrong)
+        assert "is no number of photos; give 1 or more" in capsys.readouterr().err
+    assert crawling._short("a, b, c, d") == "a, b, c, d" and crawling._short("a, b, c, d, e") == "a, b, c and 2 more"

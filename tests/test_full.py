@@ -130,6 +130,7 @@ def test_some_photos_are_counted_and_chapters_say_of_how_many(own):
     items, chapters = found(own)
     assert (items["images"]["state"], items["images"]["there"], items["images"]["of"]) == ("partly", 4, 6)
     assert (chapters["20_photos"]["runs"], chapters["20_photos"]["why"]) == ("in part", "with 4 of 6 photos")
+    assert (chapters["40_models"]["runs"], chapters["40_models"]["why"]) == ("no", "it needs trained models")
     assert "photos 4 of 6" in repr(open_project("own.yaml").provenance())
     (own.folder / "data" / "quarantine" / "Reef A").mkdir(parents=True)
     (own.folder / "data" / "quarantine" / "Reef A" / "A5.jpg").write_bytes(b"<html>")

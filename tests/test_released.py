@@ -276,6 +276,13 @@ def test_a_file_that_is_no_annotations_is_said_and_large_files_are_hashed_once(r
         steps.ensure(profile, folder, "data", 1)
 
 
+def test_the_file_of_al_wajh_alone_is_no_fault_and_the_rest_is_asked_for(release):
+    profile, folder = release
+    (folder / "released" / "All_ReefNet_annotations.csv").unlink()
+    with pytest.raises(ReefcoreError, match="get them: reefcore fetch annotations metadata"):
+        steps.ensure(profile, folder, "data", 1)
+
+
 @pytest.mark.parametrize(
     ("role", "texts", "values"),
     [

@@ -291,6 +291,8 @@ def _said(error: Exception, where: str, repository: str, pause: float | None) ->
             f"the hub does not have this, or not for everyone ({status})",
             f"check its name; if it is there, {token}",
         )
+    elif status == 404 and where == repository:
+        what, do = "there is no such listing where the hub should be (404)", "see what HF_ENDPOINT names"
     elif status == 404:
         what, do = "the hub does not have this file any more (404)", "give --revision main to see what it has now"
     elif status == 429:

@@ -92,6 +92,8 @@ def took(planned: pd.DataFrame, say) -> str:
     """Say how much is to come; refuse where the disk of the hub's cache has less room."""
     from huggingface_hub import constants
 
+    if is_offline() and not planned["there"].all():
+        return "HF_HUB_OFFLINE is set, so the hub is not asked how large those are that are not there."
     left = int(planned["size"].sum())
     return f"{constants.HF_HUB_CACHE}: {say(left, room(constants.HF_HUB_CACHE, left))}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
@@ -47,9 +48,9 @@ def options(one) -> None:
 
 
 def _count(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of photos; give 1 or more")
+    return int(text)
 
 
 def images(options, profile: Profile, folder: Path, say: Callable[[str], None]) -> dict:
@@ -116,6 +117,8 @@ def _say_estimate(found: dict, options, say: Callable[[str], None]) -> None:
         f"{found['photos']:,} photos of {found['sources']:,} sources carry such points: {found['there']:,} are here,"
         f" {found['to_fetch']:,} are to be fetched{unknown}."
     )
+    if not found["to_fetch"]:
+        return
     say(
         f"About {size(found['bytes'])} ({size(found['photo_bytes'])} a photo, {measured});"
         f" {size(found['free_bytes'])} are free."
@@ -124,6 +127,12 @@ def _say_estimate(found: dict, options, say: Callable[[str], None]) -> None:
         f"At least {duration(found['seconds'])}: up to {found['requests']:,} requests, {options.delay:g} s apart and"
         f" {options.at_once} at a time. It may be stopped at any time; the same command goes on."
     )
+
+
+def _short(names: str, most: int = 4) -> str:
+    """Leave the many names of a list to the file."""
+    several = names.split(", ")
+    return names if len(several) <= most else f"{', '.join(several[: most - 1])} and {len(several) - most + 1} more"
 
 
 def _say_found(states, found: dict, folder: Path, ended: str, say: Callable[[str], None]) -> dict:
@@ -141,8 +150,8 @@ def _say_found(states, found: dict, folder: Path, ended: str, say: Callable[[str
     for reason, count in reasons[:5].items():
         say(f"  {count:,}: {reason}")
     for row in found["splits"].itertuples():
-        lost = f"; without a point left: {row.vanished}" if row.vanished else ""
-        lost += f"; fewer than {photos.LEAST} left: {row.below}" if row.below else ""
+        lost = f"; without a point left: {_short(row.vanished)}" if row.vanished else ""
+        lost += f"; fewer than {photos.LEAST} left: {_short(row.below)}" if row.below else ""
         say(f"  {row.scheme} {row.part}: {row.share_missing:.1%} of {row.points:,} points have no photo here{lost}")
     say(f"All of it: {folder / 'photos_sources.csv'}, {folder / 'photos_splits.csv'}")
     if ended:

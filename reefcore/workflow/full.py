@@ -386,7 +386,7 @@ def of(chapter, stands: dict[Profile, Stand] | None = None) -> Standing:
     first = [name for name, soft in lacks.items() if runs == SOME or not soft]
     half = stands[chapter.profile].half if chapter.profile in stands else ""
     words = ", ".join(WORDS[name] + half * (name == "released") for name in first)
-    why = [f"{'it needs' if runs == NO else 'without'} {words}" if first else "", part]
+    why = [f"it needs {words}"] if runs == NO else [f"without {words}" if first else "", part]
     fetched = [what for name in first for what in OUTSIDE.get(name, ())] + ["images"] * (runs == SOME and bool(part))
     todo = [f"fetch {' '.join(dict.fromkeys(fetched))}"] if fetched else []
     todo += [RUNS[name][1] for name in first if name in RUNS]
