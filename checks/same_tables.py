@@ -16,7 +16,8 @@ import pandas as pd
 
 from reefcore.files import sha256
 
-MEASURED = re.compile(r"second|minute|hour|speed|frames/s|per s\b|ms\b|run time|memory", re.IGNORECASE)  # columns
+MEASURED = re.compile(r"second|minute|hour|speed|frames/s|per s\b|ms\b|run time|memory|^time$|_at$", re.I)  # columns
+LINES = re.compile(r"run time [\d.]+ s|\"(seconds|start|glance|sha256)\": .*")  # when and where a page was made
 CHAPTERS = {"64_real_time"}  # what they show is how fast this machine is
 BESIDE = {".keys", "locks", "done", "failed", "progress", "plan.json"}  # how it was made, not what
 
@@ -45,10 +46,18 @@ def without_times(table: pd.DataFrame) -> pd.DataFrame:
     return table[[name for name in table if not MEASURED.search(str(name))]]
 
 
+def _without_place(path: Path) -> str:
+    """Read a page or a record without when, and in which folder, it was made."""
+    top = str(path).partition("/build/")[0]
+    return LINES.sub("", path.read_text(encoding="utf-8").replace(top, ""))
+
+
 def same_file(one: Path, other: Path) -> str:
     """Say how alike two files are: "bytes", "values", or "" where they are not."""
     if sha256(one) == sha256(other):
         return "bytes"
+    if one.suffix in (".html", ".ipynb", ".json", ".yaml"):
+        return "values" if len({_without_place(path) for path in (one, other)}) == 1 else ""
     if one.suffix != ".parquet":
         return ""
     return "values" if without_times(pd.read_parquet(one)).equals(without_times(pd.read_parquet(other))) else ""
@@ -69,7 +78,11 @@ def compare(kind: str, one: dict, other: dict, same) -> int:
     alone = sorted(set(one) ^ set(other))
     how = {name: same(name, one[name], other[name]) for name in sorted(set(one) & set(other))}
     counts = pd.Series([*how.values()], dtype=object).value_counts()
-    words = {"bytes": "to the last byte", "values": "but for times", "measured": "of measured speed, not compared"}
+    words = {
+        "bytes": "to the last byte",
+        "values": "but for times and folders",
+        "measured": "of measured speed, not compared",
+    }
     said = ", ".join(f"{counts[key]} {text}" for key, text in words.items() if key in counts)
     wrong = alone + [name for name, found in how.items() if not found]
     print(f"{kind}: {len(how)} in both builds: {said or 'none'}; {len(wrong)} differ.")

@@ -105,7 +105,8 @@ def joined(predictions: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
         Where no prediction is of any of these points.
     """
     names = ["annotation_id", "dataset", "source", "image", "label", "family", "coral"]
-    table = predictions.merge(points[names].drop_duplicates("annotation_id"), on="annotation_id")
+    own = predictions.drop(columns=names[1:], errors="ignore")  # the file may say where its points lie, too
+    table = own.merge(points[names].drop_duplicates("annotation_id"), on="annotation_id")
     if table.empty and len(predictions):
         do = "an annotation_id stands for source, image, row, column and label: predict the points of domain_points"
         raise ReefcoreError("none of these predictions is of a point of the test domains", do=do)
@@ -113,7 +114,7 @@ def joined(predictions: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
 
 
 def known_classes(predictions: pd.DataFrame) -> list[str]:
-    """Name the classes of one run: those it has scores for, else those it answers."""
+    """Name the classes of one run: those it has scores for, else those it answers anywhere, which may be fewer."""
     scored = [
         name.removeprefix(SCORE) for name in predictions if name.startswith(SCORE) and predictions[name].notna().any()
     ]
@@ -149,10 +150,10 @@ def evaluate(predictions: pd.DataFrame, points: pd.DataFrame, n: int = 1000, see
         ``dataset``, ``run_id``, ``level``, ``metric`` (macro_recall, accuracy, auroc), ``score`` (of auroc), ``value``,
         ``ci_low``, ``ci_high``, ``points``, ``photos``, ``classes`` (in the truth). A level without points has no row.
     """
-    rows = []
+    rows, knows = [], {run: known_classes(part) for run, part in predictions.groupby("run_id")}
     for (dataset, run), part in joined(predictions, points).groupby(["dataset", "run_id"], sort=True):
         photo = part["source"] + "/" + part["image"]
-        classes, corals = known_classes(part), _is_coral(part["y_pred"].unique())
+        classes, corals = knows[run], _is_coral(part["y_pred"].unique())
         answer = {True: CORAL, False: OTHER}
         families = taxonomy.family_of(part["y_pred"].unique())
         asked = {

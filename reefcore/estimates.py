@@ -427,7 +427,11 @@ def basis(parts: Parts, on: Machine, photo: dict, patch: dict | None = None) -> 
     how = f"measured on {patch['slice']} photos" if patch["slice"] else "stated: reefcore.cutting.STATED"
     change = f"{READ * 1e3:g} ms, and {CHANGE * 1e9:g} ns per pixel where colours are changed"
     rows = [
-        ("operations per second of a GPU", f"{on.peak:.4g}", f"stated by the maker: {on.source}"),
+        (
+            "operations per second of a GPU",
+            f"{on.peak:.4g}",
+            f"stated by the maker, if data/machines has it right: {on.source}",
+        ),
         ("part of them that a training reaches", f"{on.utilisation:.0%}", "assumed; 20 to 40 % are common"),
         ("operations per patch", "by recipe", "computed on the full models, see reefcore.cost"),
         ("points of each part of the splits", "by part", parts.how),

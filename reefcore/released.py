@@ -282,6 +282,7 @@ def _sources(sources: pd.DataFrame, sheets: list[Table]) -> tuple[pd.DataFrame, 
             text = f"of {listed.nunique():,} sources listed, {strange:,} have no annotation in the release"
             said.append((*place, table.roles["source"], "source", listed.nunique(), text))
         for role in (role for role in OF_SOURCE if table.has(role)):
+            said += _twice(table, role, listed, "sources")
             values = table.get(role).groupby(listed).first().reindex(names).set_axis(sources.index)
             if role not in sources:
                 sources[role] = values
@@ -295,6 +296,13 @@ def _sources(sources: pd.DataFrame, sheets: list[Table]) -> tuple[pd.DataFrame, 
     sources = sources.reindex(columns=[*sources, *(name for name in kinds if name not in sources)]).astype(kinds)
     people = attribution.attribution(sources)[["source", "contributors", "affiliations", "licence"]]
     return sources.drop(columns=list(people)[1:], errors="ignore").merge(people, on="source", how="left"), said
+
+
+def _twice(table: Table, role: str, listed, what: str) -> list[tuple]:
+    """Say how many of what a sheet lists it says different things of; the first counts."""
+    several = int((table.get(role).groupby(listed).nunique() > 1).sum())
+    text = f"{what} listed with different values: {several:,}; the first is taken"
+    return [(table.file, table.sheet, table.roles[role], role, len(table.frame), text)] if several else []
 
 
 def _few(names: pd.Series) -> str:
@@ -311,6 +319,7 @@ def _images(images: pd.DataFrame, sheets: list[Table]) -> tuple[pd.DataFrame, li
         keys = [table.get("source"), table.get("image")]
         listed = pd.MultiIndex.from_arrays(keys)
         for role in roles:
+            said += _twice(table, role, keys, "images")
             values = table.get(role).groupby(keys).first().reindex(names).set_axis(images.index).astype(OF_IMAGE[role])
             images[role] = images[role].fillna(values) if role in images else values
         lost = int((~listed.isin(names)).sum())

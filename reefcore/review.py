@@ -166,7 +166,7 @@ def filter_by_review(
         dropped.append(low.assign(step=1, what=what, minimum=minimum))
     pairs = agreement(reviews, reviewed, ["source", "label"])
     pairs = (
-        quality.groupby(["source", "label"], sort=False)["step1"]
+        quality.groupby(["source", "label"], sort=True)["step1"]
         .first()
         .reset_index()
         .merge(pairs, how="left", on=["source", "label"])

@@ -94,6 +94,8 @@ class Table:
         Why the sheet is no table.
     explained : list of str
         Of a sheet that explains columns: what it explains that is not there, and leaves out.
+    above : int
+        Rows above the header that are as wide as the table, so that one of them may be the header.
     """
 
     file: str
@@ -102,6 +104,7 @@ class Table:
     roles: dict[str, str] = field(default_factory=dict)
     problem: str = ""
     explained: list[str] = field(default_factory=list)
+    above: int = 0
 
     def has(self, *roles: str) -> bool:
         """Tell whether the table has columns that are all of these."""
@@ -116,7 +119,8 @@ class Table:
         if self.problem:
             return [(self.file, self.sheet, "", "", 0, self.problem)]
         of = {title: role for role, title in self.roles.items()}
-        rows = []
+        text = f"rows above the header as wide as the table, not read: {self.above:,}; {self.frame.columns[0]}"
+        rows = [(self.file, self.sheet, "", "", 0, text + " ... was taken for the header")] if self.above else []
         for title, values in self.frame.items():
             filled, role = int((values.str.strip() != "").sum()), of.get(title, "")
             notes = [] if role else ["not recognised, and not read"]
@@ -188,7 +192,8 @@ def _table(file: str, sheet: str, rows: list[list[str]]) -> Table:
     body = [cells + [""] * (width - len(cells)) for cells in rows[at + 1 :] if cells != row]
     frame = pd.DataFrame(body, columns=named, dtype="str")
     empty = [name for name, title in zip(named, titles, strict=True) if not title and (frame[name] == "").all()]
-    return Table(file, sheet, frame.drop(columns=empty))
+    above = sum(sum(cell.strip() != "" for cell in cells) >= max(2, 0.7 * wide) for cells in rows[:at])
+    return Table(file, sheet, frame.drop(columns=empty), above=above)
 
 
 def parse(role: str, values: pd.Series) -> pd.Series:

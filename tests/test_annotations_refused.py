@@ -66,7 +66,7 @@ def _zip(name):
             b"\xd0\xcf\x11\xe0",
             "this is an old Excel workbook (.xls), not a table of points; save it as .xlsx or as CSV.",
         ),
-        (b"PAR1", "this is a Parquet table, not a table of points; read it with reefcore.files.read_parquet."),
+        (b"PAR1", "this Parquet table is damaged, or cut off; download it again."),
         (b"Na\0me", "this is a binary file, not a table of points; give the file of annotations: a CSV, an xlsx."),
         (
             b"\n<!DOCTYPE html><html>Sign in</html>",

@@ -156,6 +156,35 @@ class TestMasks:
         (tmp_path / "test/jsons/a.json").write_text('{"image": {}}')
         assert accounted(annotations.read(tmp_path)) == {"a mask or photo that cannot be read, or that do not fit": 1}
 
+    def test_what_is_damaged_is_counted_whatever_it_is_and_coral_is_never_taken_for_none(self, tmp_path, blank):
+        png(tmp_path / "test/images/a.jpg", blank)
+        (tmp_path / "test/jsons").mkdir()
+        image, size = {"height": ROOM, "width": ROOM}, [ROOM, ROOM]
+        segments = [{"size": size, "counts": text} for text in ("b'xx'", "o" * 400 + "0", [10**30])]
+        for segment in (*segments, None, [[float("nan")] * 6]):
+            said = {"image": image, "annotations": [{"segmentation": segment}]}
+            (tmp_path / "test/jsons/a.json").write_text(json.dumps(said))
+            assert len(annotations.read(tmp_path)) == 0 and len(accounted(annotations.read(tmp_path))) == 1
+        for text in ("[" * 100_000, '{"image": {"height": Infinity, "width": 1}}'):
+            (tmp_path / "test/jsons/a.json").write_text(text)
+            assert len(accounted(annotations.read(tmp_path))) == 1
+        png(tmp_path / "vos/images/v/a.png", blank)
+        mask = tmp_path / "vos/masks/v/a.PNG"
+        png(mask, np.dstack([blank[..., 0], blank[..., 0] + 255]))  # gray, and how opaque it is
+        assert set(annotations.read(tmp_path / "vos")["label_raw"]) == {"not coral"}
+        png(tmp_path / "scapes/leftImg8bit/a_leftImg8bit.png", blank)
+        png(tmp_path / "scapes/gtFine/a_gtFine.png", blank[..., 0] == 0)  # of one bit: 1 is a class there
+        assert set(annotations.read(tmp_path / "scapes")["label_raw"]) == {"seagrass"}
+        Image.new("1", (20_000, 10_000)).save(mask)
+        assert len(accounted(annotations.read(tmp_path / "vos"))) == 1
+
+    def test_a_class_without_a_name_is_never_drawn(self, tmp_path, blank):
+        png(tmp_path / "leftImg8bit/val/a_leftImg8bit.png", blank)
+        png(tmp_path / "gtFine/val/a_gtFine.png", blank[..., 0] + np.uint8(7))
+        for name in ("", " ", None, "Void", "unlabeled "):
+            (tmp_path / "classes.json").write_text(json.dumps({"7": name}))
+            assert accounted(annotations.read(tmp_path)) == {"a photo with nothing labelled": 1}
+
     def test_the_hubs_parquet_is_unpacked_once_and_read(self, tmp_path, blank):
         mask = png(tmp_path / "mask.png", np.full((ROOM, ROOM), 31, np.uint8)).read_bytes()
         photo = png(tmp_path / "photo.png", blank).read_bytes()
@@ -202,6 +231,37 @@ class TestPoints:
         pd.DataFrame({"row": [1]}).to_parquet(tmp_path / "other.parquet")
         with pytest.raises(ReefcoreError, match="this is a Parquet table, not a table of points"):
             annotations.read(tmp_path / "other.parquet")
+
+    def test_parts_of_parquet_are_read_together_and_a_point_counts_once(self, tmp_path):
+        table = pd.DataFrame({"row": [5, 6], "col": [7, 8], "benthic_attribute_name": [b"Porites", b"Sand"]})
+        table = table.set_axis(pd.Index(["p", "q"], name="image_id"))
+        folder = tmp_path / "mermaid-open"
+        folder.mkdir()
+        with pytest.raises(ReefcoreError, match="this folder holds no table of annotations"):
+            steps.read(folder)
+        for part in (table, table.assign(row=9), table[:1]):
+            part.to_parquet(folder / f"{len(list(folder.iterdir()))}.parquet")
+        (folder / "about.csv").write_text("hello,world\n1,2\n")
+        points, facts = steps.read(folder)
+        assert facts.set_index("reason")["records"].to_dict() == {
+            steps.AGAIN: 1, "other tables of the folder, not read (about.csv)": 0
+        }  # fmt: skip
+        assert (facts["rows"].iat[0], facts["read"].iat[0], len(points)) == (5, 4, 4)
+        assert set(points["label_raw"]) == {"Porites", "Sand"} and points["annotation_id"].is_unique
+        (folder / "0.parquet").write_bytes((folder / "0.parquet").read_bytes()[:-9])
+        with pytest.raises(ReefcoreError, match="this Parquet table is damaged"):
+            annotations.read(folder / "0.parquet")
+        table.reset_index().drop(columns="row").to_parquet(folder / "1.parquet")
+        with pytest.raises(ReefcoreError, match="lacks the column row"):
+            annotations.read(folder / "1.parquet", format="mermaid-open")
+
+    @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+    def test_eilats_text_can_have_any_encoding(self, tmp_path, blank, encoding):
+        png(tmp_path / "a.png", blank)
+        with pytest.raises(ReefcoreError, match="has a text file of points beside it"):
+            annotations.read(tmp_path, format="eilat")
+        (tmp_path / "a.png.txt").write_text("3;4;Porites\n5\t6\tr\u00e9cif\n", encoding=encoding)
+        assert annotations.read(tmp_path)["label_raw"].tolist() == ["Porites", "r\u00e9cif"]
 
     def test_eilats_text_files_are_counted_line_by_line(self, tmp_path, blank):
         png(tmp_path / "a.png", blank)
@@ -252,6 +312,18 @@ class TestLevels:
         said = ["Porites", "Sand", "Porites", "Galaxea", "Octocorallia", "Sand", "Fungiidae", "Scleractinia"]
         table = domains.evaluate(answers(points, said), points, 20)
         assert table[table["level"] == "coral or not"]["value"].eq(1).all() and "auroc" not in set(table["metric"])
+
+    def test_a_file_may_name_its_photos_and_a_run_knows_what_it_answers_in_any_data_set(self, points):
+        other = points[:1].assign(dataset="other", annotation_id="o", label="Galaxea")
+        both = pd.concat([points, other])
+        said = ["Porites"] * len(points) + ["Galaxea"]
+        mine = answers(both, said).assign(**dict.fromkeys(("source", "image", "label", "dataset"), "theirs"))
+        table = domains.evaluate(mine, both, 5)
+        genus = table[table["level"] == "genus"].drop_duplicates("dataset").set_index("dataset")["points"]
+        assert genus.to_dict() == {
+            "eilat": 3,
+            "other": 1,
+        }  # two of Porites, and one of Galaxea, which is never answered
 
     def test_confusions_name_the_wrong_answers_and_others_points_are_refused(self, points):
         said = ["Porites", "Porites", "Pavona", "Pavona", "Porites", "Porites", "Pavona", "Pavona"]

@@ -106,6 +106,21 @@ def said(folder, file, column=""):
     return table["read_as"].iloc[0], "; ".join(table["note"])
 
 
+def test_a_sheet_that_contradicts_itself_and_rows_above_a_header_are_said(release):
+    _, folder = release
+    lines = [["Source", "Latitude", "Megapixels"], ["Reef A", 12, 12], ["Reef B", 1, 12], ["Reef A", -5, 99]]
+    workbook(folder / "released" / "a.xlsx", Sources=lines)
+    numbers = [["CoralNet_source", 2019, 2020], ["Reef A", "x", "y"], ["Reef B", "x", "z"], ["Reef C", "y", "z"]]
+    workbook(folder / "released" / "b.xlsx", Odd=numbers)
+    images = [["Source", "Image", "Width"], *(["Reef A", "A0.jpg", w] for w in (4000, 1)), ["Reef A", "A1.jpg", 30]]
+    workbook(folder / "released" / "c.xlsx", Images=images)
+    released.make(folder, "Al-Wajh")
+    assert "sources listed with different values: 1; the first is taken" in said(folder, "a.xlsx", "Megapixels")[1]
+    assert "images listed with different values: 1" in said(folder, "c.xlsx", "Width")[1]
+    assert "rows above the header as wide as the table, not read: 1; Reef A" in said(folder, "b.xlsx")[1]
+    assert read_parquet(folder / "sources.parquet").set_index("source")["megapixels"]["Reef A"] == 12
+
+
 def test_the_released_files_go_through_the_steps_without_photos_and_reviews(release):
     profile, folder = release
     for step in ("splits", "candidates", "covariates"):

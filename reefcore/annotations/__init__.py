@@ -270,6 +270,8 @@ def _read(path: str | Path, options: Options, format: str | None, covers: bool) 
         form, heads = readable[format], [head]
         if head.kind == "folder" and "folder" not in form.kinds:
             heads = [look(head.path / name) for name in head.names if Path(name).suffix.lower() in TABLES]
+            if not heads:
+                raise ReefcoreError("this folder holds no table of annotations", path, f"put {form.title} there")
         for one in heads:
             if one.kind not in form.kinds:
                 raise ReefcoreError(f"this {one.kind} file is not a table of points", one.path, "give a CSV or an xlsx")

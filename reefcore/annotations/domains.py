@@ -22,7 +22,8 @@ import numpy as np
 import pandas as pd
 
 from reefcore.annotations.points import Format, Options, Result, build, cells, counted, each, extras, need, titled
-from reefcore.annotations.sheet import Head, Sheet, load
+from reefcore.annotations.sheet import Head, Sheet, key, lines_of, load, scan
+from reefcore.errors import ReefcoreError
 from reefcore.images import ENDINGS
 
 #: Columns that may hold the pixel of a label: nobody has told us what the released file calls it.
@@ -50,7 +51,7 @@ def _path(label: str) -> list[str]:
 
 def _group_of(label: str) -> str:
     return next(
-        (CATAMI_GROUPS[key] for part in reversed(_path(label)) if (key := part.casefold()) in CATAMI_GROUPS), ""
+        (CATAMI_GROUPS[name] for part in reversed(_path(label)) if (name := part.casefold()) in CATAMI_GROUPS), ""
     )
 
 
@@ -94,11 +95,13 @@ def read_benthicnet(head: Head, options: Options) -> Result:
 
 def read_mermaid(head: Head, options: Options) -> Result:
     """Read MERMAID's confirmed annotations; the photo is ``<image_id>.png``, and the region its MEOW realm."""
+    names = ("image_id", "row", "col", "benthic_attribute_name")
+    need(head, "MERMAID's open training data", **{name: head.first(key(name)) for name in names})
     sheet = load(head)
     text = sheet.frame
     attribute, form, image = (cells(head, text, name) for name in ("benthicattributename", "growthformname", "imageid"))
     labels = attribute.where(form.eq("") | attribute.eq(""), attribute + " (" + form + ")")
-    used = {head.columns[name] for name in ("imageid", "row", "col", "benthicattributename", "growthformname")}
+    used = {head.first(key(name)) for name in (*names, "growth_form_name")} - {None}
     further = extras(head, sheet, used, options) | {"life_form": form.where(form.ne(""))}
     if head.has("regionname"):
         further["realm"] = (realm := cells(head, text, "regionname")).where(realm.ne(""))
@@ -124,11 +127,14 @@ def _beside(head: Head) -> list[tuple[str, str]]:
 def read_eilat(head: Head, options: Options) -> Result:
     """Read the text files of a folder; lines that begin with # are comments, and a line that is no point is counted."""
     rows, lines, names = [], [], []
+    if not _beside(head):
+        raise ReefcoreError("no photo of this folder has a text file of points beside it", head.path, "see its page")
     for image, points in _beside(head):
-        text = (head.path / points).read_text(encoding="utf-8", errors="replace")
-        for line, record in enumerate(text.splitlines(), 1):
+        file = head.path / points
+        for line, record in enumerate(lines_of(file, scan(file).encoding), 1):
             if record.strip() and not record.lstrip().startswith("#"):
-                parts = [part.strip() for part in record.split(";" if ";" in record else ",")]
+                delimiter = next((one for one in ";\t" if one in record), ",")
+                parts = [part.strip() for part in record.split(delimiter)]
                 rows.append([image, *(parts if len(parts) == 3 else ["", "", record.strip()])])
                 lines.append(line)
                 names.append(Path(points).name)

@@ -53,6 +53,10 @@ CORAL, NOT_CORAL = "coral", "not coral"
 KIND_NOT_SAID = "Coral, hard or soft"  # broad_category of a binary mask's coral: no hard coral is claimed
 MOST = 65535  # the largest number of a class
 NAMES = ("classes.json", "id2label.json")
+NOT_LABELLED = ("", "none", "null", "unlabeled", "unlabelled", "unidentified", "void", "ignore")  # as a list may say it
+#: What a damaged file, or one that holds something else, makes fail.
+WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, SyntaxError, RecursionError)
+WRONG += (Image.DecompressionBombError, ReefcoreError)
 TITLES = {
     "coralscapes": "a folder of Coralscapes: photos with masks of 39 classes",
     "mosaics-ucsd": "a folder of the UCSD mosaics: tiles with masks of 34 classes",
@@ -84,14 +88,14 @@ def _named(dataset: str, head: Head) -> dict[int, str]:
             raise ReefcoreError("what the values of these masks mean is not known", head.path, do)
         return known
     try:
-        said = json.loads((head.path / own).read_text(encoding="utf-8"))
+        said = json.loads((head.path / own).read_text(encoding="utf-8-sig"))
         pairs = [(one["id"], one["name"]) for one in said] if isinstance(said, list) else said.items()
         pairs = [(a, b) if str(a).lstrip("-").isdigit() else (b, a) for a, b in pairs]
-        named = {int(value): str(name) for value, name in pairs}
+        named = {int(value): str(name).strip() for value, name in pairs}
         if not all(0 <= value <= MOST for value in named):
             raise ValueError(f"an id is not between 0 and {MOST}")
-        return {value: name for value, name in named.items() if name.lower() not in ("unlabeled", "unidentified")}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return {value: name for value, name in named.items() if name.lower() not in NOT_LABELLED}
+    except WRONG as error:
         do = "give a list of {id, name}, or an object that names the ids"
         raise ReefcoreError(f"this list of classes cannot be read ({error})", head.path / own, do) from None
 
@@ -115,7 +119,7 @@ def pairs(dataset: str, names: list[str]) -> tuple[list[tuple[str, str]], Counte
     there, found, used, alone = set(names), [], set(), 0
     masks = 0
     for photos, labels, tail, tails in PAIRS[dataset]:
-        endings = (".json",) if labels == "jsons" else (".png",)
+        endings = (".json",) if labels == "jsons" else (".png", ".PNG")
         masks += sum(f"/{labels}/" in f"/{name}" and name.lower().endswith(endings) for name in names)
         for name in names:
             stem, dot, ending = name.rpartition(".")
@@ -140,7 +144,7 @@ def runs(counts: list[int] | str, height: int, width: int) -> np.ndarray:
     """
     if isinstance(counts, str):
         numbers, at = [], 0
-        while at < len(counts):
+        while at < len(counts):  # a text that ends within a number is an IndexError
             value, shift, more = 0, 0, True
             while more:
                 bits = ord(counts[at]) - 48
@@ -158,7 +162,7 @@ def runs(counts: list[int] | str, height: int, width: int) -> np.ndarray:
 
 def _outlined(path: Path) -> np.ndarray:
     """Read a JSON of one photo: 1 where any of its segments is, else 0."""
-    said = json.loads(path.read_text(encoding="utf-8"))
+    said = json.loads(path.read_text(encoding="utf-8-sig"))
     height, width = int(said["image"]["height"]), int(said["image"]["width"])
     if not 0 < height * width <= Image.MAX_IMAGE_PIXELS:
         raise ValueError(f"a photo of {width} x {height} pixels")
@@ -170,9 +174,14 @@ def _outlined(path: Path) -> np.ndarray:
             if [int(side) for side in segment["size"]] != [height, width]:
                 raise ValueError("run lengths of another size than the photo")
             inside |= runs(segment["counts"], height, width)
+        elif not isinstance(segment, list):  # without it, coral would be taken for none
+            raise ValueError("an annotation without an outline")
         for ring in segment if isinstance(segment, list) else ():
-            if len(ring) >= 6:
-                ImageDraw.Draw(mask).polygon([float(value) for value in ring], fill=1)
+            corners = [float(value) for value in ring]
+            if not np.isfinite(corners).all():
+                raise ValueError("an outline with a corner that is no number")
+            if len(corners) >= 6:
+                ImageDraw.Draw(mask).polygon(corners, fill=1)
     return (inside | (np.asarray(mask) > 0)).astype("uint8")
 
 
@@ -187,14 +196,17 @@ def values(path: Path, binary: bool) -> np.ndarray:
     if path.suffix == ".json":
         return _outlined(path)
     with Image.open(path) as image:
+        bands = [name for name in image.getbands() if name != "A"]  # how opaque a pixel is says nothing of coral
         found = np.asarray(image)  # of a palette, the numbers and not the colours
+    if found.ndim == 3:
+        found = found[..., 0] if len(bands) == 1 else found[..., : len(bands)]
     if found.ndim == 3 and binary:
-        found = found[..., :3].any(axis=2)
+        found = found.any(axis=2)
     if found.ndim != 2:
         raise ValueError("a mask of colours")
     if found.min(initial=0) < 0 or (found.max(initial=0) > MOST and not binary):
         raise ValueError("a mask of other numbers than classes")
-    return (found > 0).astype("uint8") if binary else found
+    return (found > 0).astype("uint8") if binary else found.astype("uint8") if found.dtype == bool else found
 
 
 def draw(mask: np.ndarray, known: list[int], n: int, by_class: bool, image: str, seed: int) -> np.ndarray:
@@ -249,7 +261,7 @@ def _reader(dataset: str):
                     raise ValueError(
                         f"it has {pixels.shape[1]} x {pixels.shape[0]} pixels, its photo {width} x {height}"
                     )
-            except (OSError, ValueError, KeyError, TypeError, SyntaxError, ReefcoreError) as error:
+            except WRONG as error:
                 left["a mask or photo that cannot be read, or that do not fit"] += 1
                 problems.append((None, "", f"{mask}: {getattr(error, 'what', error)}; left out"))
                 continue
@@ -323,7 +335,7 @@ def unpack(folder: str | Path) -> int:
                         with atomic(target) as temporary:
                             Path(temporary).write_bytes(data)
                 number += 1
-        except (pa.ArrowException, OSError, KeyError, TypeError, SyntaxError) as error:
+        except (pa.ArrowException, *WRONG) as error:
             raise ReefcoreError(
                 f"this Parquet file has no photos and masks to unpack ({error})", path, "download it again"
             ) from None

@@ -24,7 +24,6 @@ import numpy as np
 import pandas as pd
 
 from reefcore.errors import ReefcoreError
-from reefcore.files import read_parquet
 
 HEAD = 1 << 20  # bytes and characters read at a time, and enough of a file to tell its format
 DELIMITERS = ",;\t|"
@@ -138,8 +137,10 @@ def look(path: str | Path) -> Head:
         raise ReefcoreError(f"this file cannot be opened ({error.strerror})", path) from None
     if not start.strip():
         raise ReefcoreError("this file is empty", path, "export it, or copy it, again")
-    if start.startswith(b"PAR1") and (columns := _parquet_columns(path)):
-        return Head(path, "parquet", header=columns)
+    if start.startswith(b"PAR1"):
+        if columns := _parquet_columns(path):
+            return Head(path, "parquet", header=columns)
+        raise ReefcoreError("this Parquet table is damaged, or cut off", path, "download it again")
     for magic, name in MAGIC.items():
         if start.startswith(magic):
             raise ReefcoreError(f"this is {name}, not a table of points", path, REMEDY.get(name, ANNOTATIONS))
@@ -388,6 +389,8 @@ def _cell(value) -> str:
     """Write a cell of a workbook as text; a date without a time of day as a date."""
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
         value = value.date()
+    if isinstance(value, bytes):  # some programs write the texts of a Parquet table so
+        return value.decode("utf-8", errors="replace")
     return "" if value is None else str(value)
 
 
@@ -494,7 +497,14 @@ class Sheet:
 def load(head: Head, short: bool = False) -> Sheet:
     """Read a whole table as text; with `short`, a row may end early, as Excel leaves out delimiters of blank cells."""
     if head.kind == "parquet":
-        frame = read_parquet(head.path, head.header)
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:  # what pandas wrote as its index is a column like the others
+            frame = pq.read_table(head.path).to_pandas(ignore_metadata=True)
+        except (pa.ArrowException, OSError) as error:
+            what = f"this is not a readable Parquet table ({error})"
+            raise ReefcoreError(what, head.path, "download it again") from None
         frame = pd.DataFrame({at: frame[name].map(_cell, na_action="ignore") for at, name in enumerate(head.header)})
         frame = frame.astype("str").fillna("")
         return Sheet(frame, np.arange(2, len(frame) + 2), [], len(frame))

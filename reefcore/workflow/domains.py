@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -24,6 +25,7 @@ KEYS = ("run", "points")  # of `domains` in a profile
 ANSWERS = ("predictions.parquet", "predictions.csv")  # of any program, in the folder of a data set
 FACTS = ["dataset", "rows", "read", "reason", "records"]
 TABLES = (".csv", ".parquet")
+AGAIN = "the same point with the same label once more"
 
 
 def plan(profile: Profile) -> list[Step]:
@@ -109,16 +111,31 @@ def read(folder: str | Path, points: int = 25, seed: int = 0) -> tuple[pd.DataFr
     options = {"source": name, "sample": points, "points": "sample", "seed": seed}
     if name in masks.PAIRS and any(folder.rglob("*.parquet")):
         masks.unpack(folder)
-    path = folder
-    if name not in masks.PAIRS and name != "eilat":  # a table; the file of answers beside it is none
+    paths, form = [folder], name if name in known else None
+    if name not in masks.PAIRS and name != "eilat":  # tables; the file of answers beside them is none
         tables = [p for p in sorted(folder.iterdir()) if p.suffix.lower() in TABLES and p.name not in ANSWERS]
-        path = tables[0] if len(tables) == 1 else folder
-    table = annotations.read(path, format=name if name in known else None, **options)
-    said = table.attrs
-    left = said["left_out"] or {"": 0}
-    facts = pd.DataFrame([(name, said["rows"], said["read"], why, n) for why, n in left.items()], columns=FACTS)
-    table.attrs = {}
+        fitting = [p for p in tables if len(tables) == 1 or _is(p, form)]
+        paths = fitting if len(tables) == 1 or (form and fitting) else paths
+    parts = [annotations.read(path, format=form, **options) for path in paths]
+    rows, got = (sum(part.attrs[what] for part in parts) for what in ("rows", "read"))
+    left = sum((Counter(part.attrs["left_out"]) for part in parts), Counter())
+    for part in parts:
+        part.attrs = {}
+    table = pd.concat(parts, ignore_index=True)
+    if again := int((twice := table.duplicated("annotation_id")).sum()):  # it would count twice in every score
+        table, left[AGAIN], got = table[~twice].reset_index(drop=True), again, got - again
+    if paths != [folder] and len(paths) < len(tables):
+        others = ", ".join(p.name for p in tables if p not in paths)
+        left[f"other tables of the folder, not read ({others})"] = 0
+    facts = pd.DataFrame([(name, rows, got, why, n) for why, n in (left or {"": 0}).items()], columns=FACTS)
     return domains.labelled(table, name), facts
+
+
+def _is(path: Path, form: str | None) -> bool:
+    try:
+        return annotations.recognise(path).name == form
+    except ReefcoreError:
+        return False
 
 
 def _read(profile: Profile, folder: Path, workers: int) -> None:

@@ -116,6 +116,14 @@ class Stand:
         self._lacks: dict[str, dict[str, bool]] = {}
         self._roots: dict[str, dict[str, None]] = {}
 
+    @property
+    def half(self) -> str:
+        """Name the tables that lack where somebody brought some of the four."""
+        from reefcore.workflow import steps
+
+        lacking = [name for name in steps.SURVEY if not self.path(name)]
+        return f" (of the tables in its folder, {', '.join(lacking)} is missing)" if 0 < len(lacking) < 4 else ""
+
     def command(self, words: str) -> str:
         """Write a command for this profile."""
         name = profiles.given(self.profile)
@@ -376,7 +384,8 @@ def of(chapter, stands: dict[Profile, Stand] | None = None) -> Standing:
     needs, lacks = ({name: found.get(name) for name in WORDS if name in found} for found in (needs, lacks))
     runs = NO if not all(lacks.values()) else SOME if lacks or part else YES
     first = [name for name, soft in lacks.items() if runs == SOME or not soft]
-    words = ", ".join(WORDS[name] for name in first)
+    half = stands[chapter.profile].half if chapter.profile in stands else ""
+    words = ", ".join(WORDS[name] + half * (name == "released") for name in first)
     why = [f"it needs {words}"] if runs == NO else [f"without {words}" if first else "", part]
     fetched = [what for name in first for what in OUTSIDE.get(name, ())] + ["images"] * (runs == SOME and bool(part))
     todo = [f"fetch {' '.join(dict.fromkeys(fetched))}"] if fetched else []
