@@ -278,6 +278,8 @@ def test_without_a_size_the_points_must_lie_in_the_photo_and_turned_photos_stay_
     with pytest.raises(ReefcoreError, match="decompression bomb"):
         photos.verify(bomb())
     assert photos.verify(jpeg(4, form="PNG"), 48, 64) == (64, 48)  # an old point counts from 1
+    with pytest.raises(ReefcoreError, match="said to have 128 x 96"):
+        photos.verify(jpeg(4), 0, 0, (64, 48), (128, 96))  # the site's page and the release disagree
 
 
 def test_a_page_of_another_photo_and_names_that_are_ambiguous_are_not_guessed(run, site):

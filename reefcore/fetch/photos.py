@@ -237,17 +237,18 @@ def estimate(photos: pd.DataFrame, sources: pd.DataFrame, manifest: pd.DataFrame
     }
 
 
-def verify(data: bytes, row: int = 0, column: int = 0, size: tuple[int, int] | None = None) -> tuple[int, int]:
+def verify(data: bytes, row: int = 0, column: int = 0, *sizes: tuple[int, int] | None) -> tuple[int, int]:
     """Check that bytes are a whole photo of the expected size; return its width and height in pixels.
 
     Parameters
     ----------
     data : bytes
     row, column : int
-        The largest annotated row and column, which must lie in the photo where `size` is not known (one pixel more is
+        The largest annotated row and column, which must lie in the photo where no size is known (one pixel more is
         let pass: old points count from 1).
-    size : (int, int), optional
-        Width and height that its host says.
+    *sizes : (int, int) or None
+        Width and height that its host says, and that the release says: it must have each that is known, since points on a
+        photo of another size would be wrong.
 
     Raises
     ------
@@ -265,9 +266,10 @@ def verify(data: bytes, row: int = 0, column: int = 0, size: tuple[int, int] | N
         raise ReefcoreError(error.what) from None
     if truncated:
         raise ReefcoreError("it ends early")
-    if size and (width, height) != size:
+    sizes = [size for size in sizes if size]
+    if size := next((size for size in sizes if (width, height) != size), None):
         raise ReefcoreError(f"it has {width} x {height} pixels, and is said to have {size[0]} x {size[1]}")
-    if not size and (row > height or column > width):
+    if not sizes and (row > height or column > width):
         raise ReefcoreError(f"it has {width} x {height} pixels, and a point lies at row {row}, column {column}")
     return width, height
 
@@ -401,7 +403,7 @@ class _Crawl:
                     continue
                 raise
             try:
-                size = verify(data, row.row, row.column, page.size or _expected(row))
+                size = verify(data, row.row, row.column, page.size, _expected(row))
             except ReefcoreError as error:
                 reason, digest = error.what, hashlib.sha256(data).hexdigest()
                 if digest == before:
