@@ -247,8 +247,8 @@ def verify(data: bytes, row: int = 0, column: int = 0, *sizes: tuple[int, int] |
         The largest annotated row and column, which must lie in the photo where no size is known (one pixel more is
         let pass: old points count from 1).
     *sizes : (int, int) or None
-        Width and height that its host says, and that the release says: it must have each that is known, since points on a
-        photo of another size would be wrong.
+        Width and height that its host says, and that the release says: it must have each that is known, since points
+        on a photo of another size would be wrong.
 
     Raises
     ------
