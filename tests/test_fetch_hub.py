@@ -217,7 +217,8 @@ RUN = "import sys, huggingface_hub.constants as c; c.DOWNLOAD_CHUNK_SIZE = 1000;
 
 def command(host, tmp_path, before="", **more):
     text = f"{RUN}{before}sys.exit(cli.main(['fetch', 'annotations']))"
-    environment = os.environ | {"HF_ENDPOINT": host.url, "HF_HOME": str(tmp_path / "hf")} | more
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}  # it writes files too
+    environment = kept | {"HF_ENDPOINT": host.url, "HF_HOME": str(tmp_path / "hf")} | more
     return subprocess.Popen([sys.executable, "-c", text], env=environment, stderr=subprocess.PIPE, text=True)
 
 

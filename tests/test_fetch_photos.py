@@ -392,7 +392,9 @@ def test_a_full_disk_ends_the_run_with_one_sentence(run, site, monkeypatch, tmp_
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_killed_at_any_moment_the_next_run_goes_on(run, site, tmp_path, how):
     program = f"""
+import signal
 import pandas as pd
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored where it runs the tests behind
 from reefcore.fetch import coralnet, photos
 from reefcore.fetch.manifest import Manifest
 from test_fetch_photos import KNOWN, SOURCES, asked
