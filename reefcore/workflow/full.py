@@ -570,7 +570,8 @@ def tables() -> dict[str, str]:
     items = ["| item | what it is | where it goes | licence or terms |", "|---|---|---|---|"]
     for name, item in ITEMS.items():
         place = f"`{item.place}`" if item.place else "the hub's own cache"
-        items.append(f"| `{name}` | {item.about} | {place} | {item.licence} |")
+        licence = re.sub(r"--[\w-]+", r"`\g<0>`", item.licence)  # else two hyphens become a dash
+        items.append(f"| `{name}` | {item.about} | {place} | {licence} |")
     chapters = ["| chapter | needs | takes too, where it is there |", "|---|---|---|"]
     for row in rows:
         cells = [", ".join(row[name]) or "–" for name in ("needs", "more")]
