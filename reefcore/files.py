@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -33,6 +34,12 @@ def is_writable(folder: str | Path) -> bool:
     """Tell whether files can be put in a folder; a folder without write bits is read-only even for root."""
     folder = Path(folder)
     return folder.is_dir() and bool(folder.stat().st_mode & 0o222) and os.access(folder, os.W_OK)
+
+
+def free(folder: str | Path) -> int:
+    """Return the free bytes of the disk that holds a folder, or would hold it."""
+    place = Path(folder).absolute()
+    return shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
 
 
 def sha256(path: str | Path) -> str:

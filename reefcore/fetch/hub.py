@@ -29,7 +29,7 @@ import pandas as pd
 from reefcore import __version__
 from reefcore.errors import ReefcoreError
 from reefcore.fetch import ITEMS, REEFNET, USER_AGENT
-from reefcore.files import sha256, write_json
+from reefcore.files import free, sha256, write_json
 
 RECORD = "fetched.json"
 AGAIN = "type the same command again: it goes on where it stopped"
@@ -496,9 +496,8 @@ def room(folder: str | Path, needed: int) -> int:
     ------
     ReefcoreError
     """
-    place = Path(folder).absolute()
-    free = shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
-    if needed > free:
-        what = f"this takes {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free"
+    there = free(folder)
+    if needed > there:
+        what = f"this takes {needed / 1e9:,.1f} GB, and {there / 1e9:,.1f} GB are free"
         raise ReefcoreError(what, folder, "make room, or set REEFNET_DATA to a folder on a larger disk")
-    return free
+    return there

@@ -28,7 +28,7 @@ from tqdm import tqdm
 from reefcore.errors import ReefcoreError
 from reefcore.fetch.coralnet import PER_PAGE, Client, Failure, listing, unexpected, view
 from reefcore.fetch.manifest import STATES, Manifest
-from reefcore.files import atomic, share
+from reefcore.files import atomic, free, share
 from reefcore.images import ENDINGS, decode, image_size, photo_path
 from reefcore.tables import among, positions
 
@@ -233,7 +233,7 @@ def estimate(photos: pd.DataFrame, sources: pd.DataFrame, manifest: pd.DataFrame
         "bytes": each * len(left),
         "requests": requests,
         "seconds": requests * delay,
-        "free_bytes": shutil.disk_usage(next(at for at in (folder, *folder.parents) if at.exists())).free,
+        "free_bytes": free(folder),
     }
 
 

@@ -280,6 +280,19 @@ def record_path(output: Path, name: str) -> Path:
     return output / f"{name}.json"
 
 
+def about(chapter: Chapter) -> dict:
+    """Say what a chapter's record says of it, run or left out: its profile, parameters and seed, and the code."""
+    declared = notebook.parameters(notebook.read(chapter.notebook), chapter.notebook.name)
+    return {
+        "name": chapter.name,
+        "profile": chapter.profile.name,
+        "notice": chapter.profile.notice,
+        "seed": chapter.profile.seed,
+        "parameters": {name: parameter.default for name, parameter in declared.items()} | chapter.given,
+        "code": code_version(),
+    }
+
+
 def is_fresh(chapter: Chapter, output: Path) -> bool:
     """Tell whether a chapter is up to date."""
     return keys.fresh(record_path(output, chapter.name), output, key_of(chapter)) is not None
@@ -317,14 +330,7 @@ def ensure(
         env = {RECORD: path.name, "PYTHONWARNINGS": "ignore:IProgress not found"} | (env or {})
         notebook.execute(chapter.notebook, chapter.given, executed, cwd=cwd or keys.root(), failed=failed, env=env)
         failed.unlink(missing_ok=True)
-        declared = notebook.parameters(notebook.read(chapter.notebook), chapter.notebook.name)
-        record = {
-            "name": chapter.name,
-            "profile": chapter.profile.name,
-            "notice": chapter.profile.notice,
-            "seed": chapter.profile.seed,
-            "parameters": {name: parameter.default for name, parameter in declared.items()} | chapter.given,
-            "code": code_version(),
+        record = about(chapter) | {
             "inputs": inputs,
             "packages": {
                 d.name: d.version for d in sorted(importlib.metadata.distributions(), key=lambda d: d.name.lower())

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ from pathlib import Path
 from reefcore import profiles
 from reefcore.errors import ReefcoreError
 from reefcore.fetch import ITEMS
-from reefcore.files import read_parquet, write_json
+from reefcore.files import free, read_parquet, write_json
 from reefcore.profiles import Profile
 from reefcore.site import MADE_UP
 
@@ -324,12 +323,10 @@ def _tried(stand: Stand) -> dict[str, int]:
 def _machine(stand: Stand) -> list[dict]:
     from reefcore.workflow import launch, resources
 
-    gpus, near = len(resources.gpus()), stand.folder or Path.cwd()
-    while not near.exists():
-        near = near.parent
+    gpus, room = len(resources.gpus()), free(stand.folder or Path.cwd())
     note = "" if gpus else f"trainings start only where they are asked for (--train, or {launch.TRAIN}=1)"
     row = _row("GPU", "of this machine", gpus, note=note) | {"there": gpus}
-    return [row, _row("disk", f"{shutil.disk_usage(near).free / 1e9:,.0f} GB free where the data lie", True)]
+    return [row, _row("disk", f"{room / 1e9:,.0f} GB free where the data lie", True)]
 
 
 # -------------------------------------------------------------------------------------------------------- chapters
@@ -584,6 +581,11 @@ def tables() -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------- what a build leaves out
 
 
+def _of_full(chapters: list) -> list:
+    """Keep the chapters that open a profile of kind full."""
+    return [one for one in chapters if "full" in (one.profile.kind, *(beside.kind for beside, _ in one.beside))]
+
+
 def divide(chapters: list, named: bool = False) -> tuple[list, list[tuple]]:
     """Divide chapters of a build: those that can run now, and the others, each with its `Standing`.
 
@@ -599,8 +601,7 @@ def divide(chapters: list, named: bool = False) -> tuple[list, list[tuple]]:
         With what it needs and the command that gets it.
     """
     stands: dict[Profile, Stand] = {}
-    wide = [one for one in chapters if "full" in (one.profile.kind, *(beside.kind for beside, _ in one.beside))]
-    left = [(one, how) for one in wide if (how := of(one, stands)).runs == NO]
+    left = [(one, how) for one in _of_full(chapters) if (how := of(one, stands)).runs == NO]
     for stand in stands.values():
         stand.profile.folder(Path())  # where it is not set, that is the first thing to say
     for one, how in left if named else ():
@@ -614,7 +615,7 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
     One that was run in this profile earlier stays, and is stale.
     """
     from reefcore.workflow import build, keys, notebook
-    from reefcore.workflow.project import Provenance, code_version
+    from reefcore.workflow.project import Provenance
 
     path, profiles_ = build.record_path(output, chapter.name), (chapter.profile, *(one for one, _ in chapter.beside))
     lacking = next((one for one in profiles_ if one.kind == "full"), chapter.profile)
@@ -629,13 +630,8 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
         return
     import nbformat.v4
 
-    content = notebook.read(chapter.notebook)
-    parts = [
-        f"profile {chapter.profile.name}",
-        f"seed {chapter.profile.seed}",
-        f"code {code_version()['label']}",
-        "not run",
-    ]
+    content, about = notebook.read(chapter.notebook), build.about(chapter)
+    parts = [f"profile {about['profile']}", f"seed {about['seed']}", f"code {about['code']['label']}", "not run"]
     words = f"This chapter is left out of the profile {lacking.name}: {standing.why}."
     words += f" This gets it:\n\n```console\n{told['command']}\n```\n\nThen the chapter takes the place of this page: "
     words += f"`{shown(Stand(lacking).command(f'run {chapter.name}'))}`."
@@ -645,14 +641,7 @@ def leave_out(chapter, standing: Standing, output: Path) -> None:
         for n, text in enumerate((f"# {_title(content)}", words, line))
     ]
     notebook.write(nbformat.v4.new_notebook(cells=cells, metadata=content.metadata), executed)
-    declared = notebook.parameters(content, chapter.notebook.name)
-    kept = {
-        "name": chapter.name,
-        "profile": chapter.profile.name,
-        "notice": chapter.profile.notice,
-        "seed": chapter.profile.seed,
-        "parameters": {name: parameter.default for name, parameter in declared.items()} | chapter.given,
-        "code": code_version(),
+    kept = about | {
         "key": "left out",
         "ingredients": {f"parameter {name}": repr(value) for name, value in chapter.given.items()},
         "outputs": keys.describe(output, [executed.name]),
@@ -665,11 +654,8 @@ def told(names: list[str], given: dict) -> list[str]:
     """Say after a build, a line each, what was left out, and what was run without something."""
     from reefcore.workflow import build
 
-    chapters = [
-        one for one in build.chapters(names, given) if "full" in (one.profile.kind, *(b.kind for b, _ in one.beside))
-    ]
     stands: dict[Profile, Stand] = {}
-    found = [(one.name, how) for one in chapters if (how := of(one, stands)).runs != YES]
+    found = [(one.name, how) for one in _of_full(build.chapters(names, given)) if (how := of(one, stands)).runs != YES]
     return [
         f"{'left out' if how.runs == NO else 'in part'}: {name}: {how.why}{f' -> {how.command}' if how.command else ''}"
         for name, how in found
